@@ -1,0 +1,96 @@
+"""Held-out evaluation: sample, judge, and sum up by domain and task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from posttrain.assembly import Evaluation, Parts
+from posttrain.curriculum.mixture import Entry
+from posttrain.measures.constant import Constant, best_constant, candidates
+from posttrain.measures.report import DomainScores, Scores
+from posttrain.protocols import Draw
+from posttrain.rollouts.collect import Collector
+from posttrain.rollouts.judge import judge
+from posttrain.types import Group, Message, Reward, Split, Task, Trajectory, Turn, Unjudged
+
+TASKS_PER_WAVE = 64
+NUM_CONSTANT_TASKS = 200
+MAX_REPEATS = 8
+"""How many tasks are looked at for each one wanted, where a domain repeats its prompts."""
+
+
+async def evaluate(parts: Parts, label: str, evaluation: Evaluation, say: Callable[[str], None]) -> Scores:
+    """Return the scores of the engine's current weights on held-out tasks of every domain.
+
+    Tasks and sampling keys depend on the configuration only, so two policies meet the same tasks with
+    the same random numbers. Attempts without a verdict are left out of the scores and counted.
+    """
+    collector = parts.collector("eval", evaluation.attempts, parts.config.run.seed)
+    draws = list(_draws(parts.entries, evaluation.tasks))
+    groups: list[Group] = []
+    started = time.perf_counter()
+    for first in range(0, len(draws), TASKS_PER_WAVE):
+        harvest = await collector.collect(draws[first : first + TASKS_PER_WAVE])
+        groups.extend(harvest.groups)
+        done, seconds = min(first + TASKS_PER_WAVE, len(draws)), time.perf_counter() - started
+        say(f"evaluating {label}: {done}/{len(draws)} tasks, {seconds:.0f} s")
+    scores = {
+        e.domain.name: _scores(e, [g for g in groups if g.task.domain == e.domain.name])
+        for e in parts.entries
+    }
+    return Scores(label, scores)
+
+
+async def with_constants(scores: Scores, parts: Parts, evaluation: Evaluation) -> Scores:
+    """Return the scores with what the best constant answer of each domain would earn on the same tasks."""
+    collector = parts.collector("eval", 1, 0)
+    found = {e.domain.name: await _constant(collector, e, evaluation.tasks) for e in parts.entries}
+    return replace(scores, constants={name: constant.interval.mean for name, constant in found.items()})
+
+
+def distinct_tasks(entry: Entry, split: Split, wanted: int) -> list[Task]:
+    """Return up to `wanted` tasks with different prompts; fewer where the domain has no more of them."""
+    size = entry.domain.size(split, entry.level)
+    found: dict[tuple[Message, ...], Task] = {}
+    for index in range(min(wanted * MAX_REPEATS, wanted * MAX_REPEATS if size is None else size)):
+        task = entry.domain.task(split, entry.level, index)
+        found.setdefault(task.prompt, task)
+        if len(found) == wanted:
+            break
+    return list(found.values())
+
+
+def _draws(entries: Sequence[Entry], tasks: int) -> Iterator[Draw]:
+    for number, entry in enumerate(entries):
+        for index, task in enumerate(distinct_tasks(entry, "eval", tasks)):
+            yield Draw(number * 1_000_000 + index, entry.domain, task)
+
+
+def _scores(entry: Entry, groups: Sequence[Group]) -> DomainScores:
+    threshold = entry.domain.success
+    return DomainScores(
+        by_task={g.task.id: tuple(float(value >= threshold) for value in g.values) for g in groups},
+        num_unjudged=sum(isinstance(verdict, Unjudged) for g in groups for verdict in g.verdicts),
+        num_truncated=sum(t.stop in ("length", "context") for g in groups for t in g.trajectories),
+    )
+
+
+async def _constant(collector: Collector, entry: Entry, tasks: int) -> Constant:
+    train = distinct_tasks(entry, "train", NUM_CONSTANT_TASKS)
+    held_out = distinct_tasks(entry, "eval", tasks)
+    earned = {
+        (task.id, answer): await _earned(collector, entry, task, answer)
+        for answer in candidates(train)
+        for task in [*train, *held_out]
+    }
+    return best_constant(train, held_out, lambda task, answer: earned[task.id, answer])
+
+
+async def _earned(collector: Collector, entry: Entry, task: Task, answer: str) -> float:
+    """Return 1.0 where the constant answer would succeed at the task."""
+    prompt, said = Turn(task.prompt[-1], ()), Turn(Message("assistant", answer), (), ())
+    attempt = Trajectory(task, (prompt, said), "stop")
+    verdict = await judge(entry.domain, attempt, collector.sandbox, collector.aside, collector.deadlines)
+    return float(isinstance(verdict, Reward) and verdict.value >= entry.domain.success)

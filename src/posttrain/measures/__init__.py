@@ -1,0 +1,1 @@
+"""What attempts amount to: pass@k, intervals, paired comparisons, constants, tables; no torch here."""

@@ -1,0 +1,98 @@
+"""The inline runtime: users' asynchronous functions run beside the loop, each under a deadline.
+
+They run on an event loop in a thread of its own, so a verifier that blocks or never returns costs its
+own verdict and nothing else: the thread is abandoned and a fresh one takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+GRACE_SECONDS = 1.0
+
+
+class DeadlineExceeded(Exception):
+    """The function did not finish in time."""
+
+
+class Aside:
+    """Run coroutines on a thread of their own; close it when done."""
+
+    def __init__(self) -> None:
+        self._loop = _start_loop()
+        self.num_abandoned = 0
+
+    async def run(self, work: Callable[[], Awaitable[T]], deadline_seconds: float) -> T:
+        """Return what `work()` returns; raise DeadlineExceeded, or what it raises.
+
+        Work that another one kept from running, by blocking the thread, is run again on the fresh one.
+        """
+        while True:
+            attempt = _Attempt(work, deadline_seconds)
+            loop = self._loop
+            try:
+                return await attempt.on(loop)
+            except TimeoutError:
+                if await _answers(loop):
+                    break
+                blocked_itself = attempt.is_running(loop)
+                self._abandon(loop)
+                if blocked_itself:
+                    break
+        raise DeadlineExceeded(f"no result within {deadline_seconds:g} s")
+
+    def close(self) -> None:
+        """Stop the thread; what still runs in it is dropped."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _abandon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop is self._loop:
+            self._loop = _start_loop()
+            self.num_abandoned += 1
+
+
+class _Attempt(Generic[T]):
+    """One try at some work on some loop."""
+
+    def __init__(self, work: Callable[[], Awaitable[T]], deadline_seconds: float) -> None:
+        self._work, self._deadline_seconds = work, deadline_seconds
+        self._task: asyncio.Task[T] | None = None
+
+    async def on(self, loop: asyncio.AbstractEventLoop) -> T:
+        """Return the result; raise TimeoutError where there is none by the deadline."""
+        future: Future[T] = asyncio.run_coroutine_threadsafe(self._bounded(), loop)
+        try:
+            async with asyncio.timeout(self._deadline_seconds + GRACE_SECONDS):
+                return await asyncio.wrap_future(future)
+        finally:
+            future.cancel()
+
+    def is_running(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Tell whether this work is what the loop's thread is executing."""
+        return self._task is not None and asyncio.current_task(loop) is self._task
+
+    async def _bounded(self) -> T:
+        self._task = asyncio.current_task()
+        async with asyncio.timeout(self._deadline_seconds):
+            return await self._work()
+
+
+def _start_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="verdicts", daemon=True).start()
+    return loop
+
+
+async def _answers(loop: asyncio.AbstractEventLoop) -> bool:
+    """Tell whether a loop still takes work, or is blocked by a function that never yields."""
+    beat = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop)
+    try:
+        await asyncio.wait_for(asyncio.wrap_future(beat), GRACE_SECONDS)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""The loop: draw tasks, sample and judge attempts, move the policy toward what worked.
+
+Everything a run does is on this page; the parts are handed in by `assembly.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+
+from posttrain.assembly import Parts
+from posttrain.batch import Batch
+from posttrain.curriculum.mixture import Mixture
+from posttrain.engines.torch import TorchEngine
+from posttrain.errors import RunFailed
+from posttrain.policy.policy import Policy
+from posttrain.policy.stats import UpdateStats
+from posttrain.protocols import Algorithm
+from posttrain.rollouts.collect import Collector, Harvest
+from posttrain.rollouts.stream import stream
+from posttrain.train.recorder import Recorder
+from posttrain.train.summary import StepRecord
+from posttrain.types import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What one run of reinforcement learning works with."""
+
+    policy: Policy
+    engine: TorchEngine
+    curriculum: Mixture
+    collector: Collector
+    algorithm: Algorithm
+    recorder: Recorder
+
+    @classmethod
+    def of(cls, parts: Parts, recorder: Recorder) -> Loop:
+        """Return the loop that `parts.config` describes, before its first step."""
+        run = parts.config.run
+        policy = parts.policy(parts.config.optimizer, run.steps)
+        if "reference" in parts.algorithm.needs:
+            policy.snapshot_reference()
+        collector = parts.collector("train", run.attempts, run.seed)
+        return cls(policy, parts.engine, parts.mixture(), collector, parts.algorithm, recorder)
+
+
+async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Event) -> int:
+    """Run `steps`, save what was learnt, and return the number of the last finished step.
+
+    Step n samples with weight version n - 1 and writes version n. Setting `interrupted` ends the run
+    after the step under way. Raises RunFailed when no step at all carried a training signal.
+    """
+    run, done, trained = parts.config.run, steps.start - 1, 0
+    await loop.engine.load(loop.policy.weights(), version=done)
+    harvests = stream(
+        loop.curriculum.draw, loop.collector.collect, lambda group: keeps(loop.algorithm, group),
+        steps, run.groups, run.max_refills, run.max_staleness,
+    )  # fmt: skip
+    started = time.perf_counter()
+    async for step, harvest in harvests:
+        loop.curriculum.observe(harvest.groups)
+        stats = await learn(loop, harvest)
+        if stats is not None:
+            trained += 1
+            await loop.engine.load(loop.policy.weights(), version=step)
+        loop.recorder.record(
+            StepRecord(step, harvest, stats, time.perf_counter() - started), loop.curriculum.alarms
+        )
+        started, done = time.perf_counter(), step
+        if step % run.checkpoint_every == 0 or step == steps.stop - 1 or interrupted.is_set():
+            loop.recorder.checkpoint(step, loop.policy, loop.curriculum)
+        if interrupted.is_set():
+            break
+    if len(steps) > 0 and trained == 0:
+        raise RunFailed(
+            f"none of {len(steps)} steps carried a training signal: all attempts at a task earned the same. "
+            "Choose easier levels, a longer warm-up (`posttrain sft`), or more attempts; see domains.jsonl."
+        )
+    return done
+
+
+async def learn(loop: Loop, harvest: Harvest) -> UpdateStats | None:
+    """Take one optimizer step (or several, by setting) on what a harvest taught; None without a signal."""
+    kept = [group for group in harvest.groups if keeps(loop.algorithm, group)]
+    if not kept:
+        return None
+    batch = Batch.of(kept, loop.curriculum.weights(kept))
+    batch = await asyncio.to_thread(loop.policy.annotate, batch, loop.algorithm.needs)
+    batch = replace(batch, advantages=loop.algorithm.advantages(batch))
+    return await asyncio.to_thread(loop.policy.update, batch, loop.algorithm)
+
+
+def keeps(algorithm: Algorithm, group: Group) -> bool:
+    """Tell whether a group trains: enough of its attempts were judged, and the algorithm wants it."""
+    return enough_judged(group) and algorithm.keeps(group)
+
+
+def enough_judged(group: Group) -> bool:
+    """Tell whether a verdict is there for at least max(2, half) of the attempts (all, if fewer)."""
+    wanted = min(len(group.trajectories), max(2, len(group.trajectories) / 2))
+    return len(group.judged) >= wanted

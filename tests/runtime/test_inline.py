@@ -1,0 +1,75 @@
+"""The side loop: deadlines hold whatever a user's function does."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from posttrain.runtime.inline import Aside, DeadlineExceeded
+
+
+async def test_a_result_comes_back() -> None:
+    aside = Aside()
+
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    assert await aside.run(work, 1.0) == 7
+    aside.close()
+
+
+async def test_an_exception_comes_back_as_it_was_raised() -> None:
+    aside = Aside()
+
+    async def work() -> int:
+        raise KeyError("gold")
+
+    with pytest.raises(KeyError, match="gold"):
+        await aside.run(work, 1.0)
+    aside.close()
+
+
+async def test_a_waiting_function_is_cancelled_at_its_deadline_and_the_thread_lives_on() -> None:
+    aside = Aside()
+    with pytest.raises(DeadlineExceeded, match=r"0\.05"):
+        await aside.run(lambda: asyncio.sleep(60), 0.05)
+    assert aside.num_abandoned == 0
+    assert await aside.run(lambda: asyncio.sleep(0, "alive"), 1.0) == "alive"
+    aside.close()
+
+
+async def test_a_blocking_function_costs_its_own_result_only() -> None:
+    aside, release = Aside(), threading.Event()
+
+    async def block() -> None:
+        release.wait(30)
+
+    started = time.perf_counter()
+    with pytest.raises(DeadlineExceeded):
+        await aside.run(block, 0.05)
+    assert time.perf_counter() - started < 10, "the deadline must not wait for the blocked thread"
+    assert aside.num_abandoned == 1
+    assert await aside.run(lambda: asyncio.sleep(0, "fresh"), 1.0) == "fresh"
+    release.set()
+    aside.close()
+
+
+async def test_work_kept_waiting_by_a_blocking_neighbour_still_gets_its_result() -> None:
+    aside, release = Aside(), threading.Event()
+
+    async def block() -> None:
+        release.wait(30)
+
+    async def neighbour(number: int) -> int:
+        return number
+
+    blocked = asyncio.create_task(aside.run(block, 0.05))
+    await asyncio.sleep(0.01)
+    results = await asyncio.gather(*(aside.run(lambda i=i: neighbour(i), 0.05) for i in range(5)))
+    assert results == [0, 1, 2, 3, 4]
+    with pytest.raises(DeadlineExceeded):
+        await blocked
+    release.set()
+    aside.close()
