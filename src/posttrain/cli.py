@@ -6,7 +6,6 @@ called, so `--help` loads no torch.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -138,17 +137,23 @@ def fetch(source: Annotated[str, typer.Argument(help="smollm2-135m or tiny.")] =
 @bench_app.command(name="engine")
 def bench_engine(
     as_json: AsJson = False,
-    model: Annotated[str, typer.Option(help="The model to sample from.")] = "smollm2-135m",
+    source: Annotated[str, typer.Option("--model", help="The model to sample from.")] = "smollm2-135m",
+    lora: Annotated[bool, typer.Option(help="Sample with an adapter, on both sides.")] = False,
     repetitions: Annotated[int, typer.Option(min=3, help="Interleaved repetitions.")] = 3,
 ) -> None:
     """Tokens per second beside transformers' generate."""
+    import torch
+
     from posttrain.bench import engine
+    from posttrain.models.dtype import DtypeName, choose, choose_device
+    from posttrain.models.load import Model, load
+    from posttrain.models.lora import Lora
 
-    _report(engine.run(model, repetitions), as_json)
-
-
-def _report(result: Any, as_json: bool) -> None:
-    typer.echo(json.dumps(result.to_json(), indent=2) if as_json else result.to_text())
+    # `auto` would be float32 for training without an adapter, but nothing is trained here.
+    dtype: DtypeName = "bfloat16" if choose("auto", choose_device("auto")) == torch.bfloat16 else "float32"
+    model = load(Model(source=source, dtype=dtype, lora=Lora() if lora else None), seed=0)
+    result = engine.run(model, engine.Workload(repetitions=repetitions))
+    typer.echo(result.json() if as_json else result.text())
 
 
 def _exit(code: int) -> None:

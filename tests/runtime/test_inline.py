@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from posttrain.runtime.inline import Aside, DeadlineExceeded
+from posttrain.runtime.inline import Aside, DeadlineExceeded, within
 
 
 async def test_a_result_comes_back() -> None:
@@ -73,3 +73,22 @@ async def test_work_kept_waiting_by_a_blocking_neighbour_still_gets_its_result()
         await blocked
     release.set()
     aside.close()
+
+
+def test_plain_work_within_its_deadline_returns_raises_or_is_left_behind() -> None:
+    assert within(5.0, lambda: 7) == 7
+    with pytest.raises(KeyError, match="gold"):
+        within(5.0, lambda: {}["gold"])
+    release = threading.Event()
+    with pytest.raises(DeadlineExceeded, match=r"0\.05"):
+        within(0.05, lambda: release.wait(30))
+    release.set()
+
+
+def own_timeout() -> None:
+    raise TimeoutError("of the work itself")
+
+
+def test_a_timeout_of_the_works_own_is_no_deadline() -> None:
+    with pytest.raises(TimeoutError, match="of the work itself"):
+        within(5.0, own_timeout)

@@ -30,6 +30,22 @@ class Result:
         """Return the result as one JSON object with exactly the fields as keys."""
         return json.dumps(asdict(self), indent=2)
 
+    def text(self) -> str:
+        """Return the result as a few lines to read."""
+        lines = [f"ours   {self.ours:.4g} {self.unit}  {_range(self.spread.get('ours'))}"]
+        for name, value in self.peers.items():
+            lines.append(f"{name}: {value if isinstance(value, str) else f'{value:.4g} {self.unit}'}")
+        if self.ratio is not None:
+            lines.append(
+                f"ratio  {self.ratio:.2f}  {_range(self.spread.get('ratio'))}  (above 1: ours is better)"
+            )
+        lines.append("with " + ", ".join(f"{name} {value}" for name, value in self.settings.items()))
+        return "\n".join(lines)
+
+
+def _range(ends: tuple[float, float] | None) -> str:
+    return "" if ends is None else f"[{ends[0]:.4g} to {ends[1]:.4g}]"
+
 
 def compare(
     ours: Sequence[float],

@@ -30,10 +30,14 @@ _ANSWER = "sentinel-of-an-answer"
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """Render conversations for one tokenizer; `stop_tokens` (not empty) end a turn of the policy."""
+    """Render conversations for one tokenizer; `stop_tokens` (not empty) end a turn of the policy.
+
+    `system`, if not empty, opens every conversation that brings no system message of its own.
+    """
 
     tokenizer: PreTrainedTokenizerBase
     stop_tokens: frozenset[int]
+    system: str = ""
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
         """Return the tokens of a conversation up to where the policy starts to write.
@@ -41,6 +45,8 @@ class Chat:
         `tools` are JSON schemas in OpenAI's form. Raises ConfigError where the template leaves out
         the tools or the messages' tool calls.
         """
+        if self.system and messages[0].role != "system":
+            messages = [Message("system", self.system), *messages]
         text = self._render(messages, tools)
         if tools and text == self._render(messages):
             raise self._unfit("leaves out the task's tools", "Describe the tools in a system message")

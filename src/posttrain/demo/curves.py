@@ -22,6 +22,7 @@ def draw(run: Path, out: Path) -> Path:
     """
     curves = _curves(run)
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         raise InputError("drawing needs matplotlib. Install it: pip install matplotlib") from None
@@ -41,7 +42,9 @@ def draw(run: Path, out: Path) -> Path:
     figure.supxlabel("step", fontsize=8)
     figure.supylabel(f"success of training attempts (line: mean of {WINDOW} points)", fontsize=8)
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, format="svg", metadata={"Date": None})
+    # A fixed salt and no date: equal runs give equal files.
+    with rc_context({"svg.hashsalt": "posttrain"}):
+        figure.savefig(out, format="svg", metadata={"Date": None})
     return out
 
 

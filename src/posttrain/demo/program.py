@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from posttrain import assembly
-from posttrain.assembly import Config, Evaluation, Parts, peak_memory_bytes
+from posttrain.assembly import Config, Evaluation, Parts
 from posttrain.demo.table import DemoRow, demo_rows, holds
 from posttrain.evaluate.program import evaluate, with_constants
 from posttrain.measures.report import Scores, text_table
+from posttrain.records.environment import peak_memory_bytes
 from posttrain.train.interrupts import interruptible
 from posttrain.train.program import INTERRUPTED, new_folder, new_run, run_steps, warm_up_into
 from posttrain.train.progress import Progress

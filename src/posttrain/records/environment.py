@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import resource
 import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -69,3 +71,13 @@ def _device_name(device: str) -> str:
     if device.startswith("cuda"):
         return str(torch.cuda.get_device_name(device))
     return platform.processor() or platform.machine()
+
+
+def peak_memory_bytes() -> int:
+    """Return the most memory this process has held (device memory where there is a GPU)."""
+    import torch
+
+    if torch.cuda.is_available():
+        return int(torch.cuda.max_memory_allocated())
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

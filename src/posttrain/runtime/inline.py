@@ -20,6 +20,28 @@ class DeadlineExceeded(Exception):
     """The function did not finish in time."""
 
 
+def within(deadline_seconds: float, work: Callable[[], T]) -> T:
+    """Return what `work()` returns; raise DeadlineExceeded, or what it raises.
+
+    Work that hangs is left behind in a thread that ends with the process.
+    """
+    future: Future[T] = Future()
+
+    def settle() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # handed on to the caller, whatever it is
+            future.set_exception(error)
+
+    threading.Thread(target=settle, daemon=True).start()
+    try:
+        return future.result(deadline_seconds)
+    except TimeoutError:
+        if future.done():  # the work's own TimeoutError
+            raise
+        raise DeadlineExceeded(f"no result within {deadline_seconds:g} s") from None
+
+
 class Aside:
     """Run coroutines on a thread of their own; close it when done."""
 

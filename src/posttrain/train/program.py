@@ -28,8 +28,10 @@ from posttrain.train.rl import Loop, keeps, train
 from posttrain.train.sft import SftStep, warm_up
 
 INTERRUPTED = 130
-IDENTITY_KEYS = ("model", "engine", "sampling", "algorithm", "learner", "domains", "run.seed", "run.groups",
-                 "run.attempts", "run.max_refills", "run.max_staleness")  # fmt: skip
+IDENTITY_KEYS = (
+    "model", "system", "engine", "sampling", "algorithm", "learner", "domains", "run.seed", "run.groups",
+    "run.attempts", "run.max_refills", "run.max_staleness",
+)  # fmt: skip
 
 
 def resolved(path: Path, overrides: Sequence[str]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from posttrain.assembly import peak_memory_bytes
 from posttrain.policy.stats import UpdateStats
+from posttrain.records.environment import peak_memory_bytes
 from posttrain.rollouts.collect import Harvest
 from posttrain.types import Group, Unjudged
 

@@ -2,124 +2,33 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
-
-import torch
 
 from posttrain import config as toml
 from posttrain.algorithms import ALGORITHMS
+from posttrain.assembly.settings import Config
 from posttrain.chat.template import Chat
 from posttrain.curriculum.mixture import Entry, Mixture
 from posttrain.domains import DOMAINS
-from posttrain.engines.torch import Torch, TorchEngine
+from posttrain.engines.torch import TorchEngine
 from posttrain.errors import ConfigError
 from posttrain.models.language_model import LanguageModel
-from posttrain.models.load import Model, load
+from posttrain.models.load import load
 from posttrain.policy.optimizer import AdamW
-from posttrain.policy.policy import Learner, Policy
-from posttrain.protocols import Algorithm, Draw, Purpose, Sampling
+from posttrain.policy.policy import Policy
+from posttrain.protocols import Algorithm, Draw, Purpose
 from posttrain.rollouts.collect import Collector
-from posttrain.rollouts.judge import Deadlines
-from posttrain.runtime.inline import Aside
+from posttrain.runtime.inline import Aside, DeadlineExceeded, within
 from posttrain.sandbox.scripted import ScriptedSandbox
 from posttrain.types import Domain, Group, Reward, Split, Trajectory
 
 DOMAIN_KEYS = ("level", "weight", "name")
 NUM_CHECKED_PROMPTS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """How much to do, and how often to save and look."""
-
-    steps: int = 100
-    groups: int = 8
-    attempts: int = 8
-    seed: int = 0
-    max_refills: int = 0
-    max_staleness: int = 0
-    checkpoint_every: int = 20
-    keep_checkpoints: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Sft:
-    """Supervised warm-up on gold answers: `steps` batches of `demonstrations`."""
-
-    steps: int = 12
-    demonstrations: int = 32
-    optimizer: AdamW = field(default_factory=lambda: AdamW(learning_rate=2e-4))
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Held-out measurement: tasks for each domain, attempts for each task."""
-
-    tasks: int = 50
-    attempts: int = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """A complete run, as its file says it; `algorithm.use` is "grpo" unless it says otherwise."""
-
-    domains: tuple[Mapping[str, Any], ...]
-    model: Model = field(default_factory=Model)
-    engine: Torch = field(default_factory=Torch)
-    sampling: Sampling = field(default_factory=Sampling)
-    algorithm: Mapping[str, Any] = field(default_factory=dict)
-    optimizer: AdamW = field(default_factory=AdamW)
-    learner: Learner = field(default_factory=Learner)
-    run: Run = Run()
-    sft: Sft = Sft()
-    evaluation: Evaluation = Evaluation()
-    deadlines: Deadlines = field(default_factory=Deadlines)
-
-
-def read(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """Return the configuration in `path` with dotted overrides applied; ConfigError where it is wrong."""
-    config = toml.build(Config, toml.read(path, overrides), source=str(path))
-    _check(config, str(path))
-    return config
-
-
-def _check(config: Config, source: str) -> None:
-    run, sampling = config.run, config.sampling
-    for key, value in [
-        ("run.steps", run.steps),
-        ("run.groups", run.groups),
-        ("run.attempts", run.attempts),
-        ("run.checkpoint_every", run.checkpoint_every),
-        ("sampling.max_tokens", sampling.max_tokens),
-        ("sampling.temperature", sampling.temperature),
-        ("evaluation.tasks", config.evaluation.tasks),
-        ("evaluation.attempts", config.evaluation.attempts),
-    ]:
-        if value <= 0:
-            raise ConfigError(f"{value} is not positive", key=key, source=source, hint="Set it to 1 or more.")
-    if sampling.top_p < 1.0 or sampling.top_k > 0:
-        raise ConfigError(
-            "top_p and top_k change the support: the sampler's log-probabilities would not be the trainer's",
-            key="sampling",
-            source=source,
-            hint="Train with top_p = 1.0 and top_k = 0; `eval` takes both.",
-        )
-    if run.max_staleness > 0:
-        raise ConfigError(
-            f"{run.max_staleness} is not available yet: sampling always uses the newest weights",
-            key="run.max_staleness",
-            source=source,
-            hint="Set it to 0.",
-        )
-    if not config.domains:
-        raise ConfigError(
-            "no domain", key="domains", source=source, hint="Add a [[domains]] table with `use`."
-        )
+MAKING_SECONDS = 60.0
+"""How long a domain may take to be made: some generators loop forever on settings nothing satisfies."""
 
 
 def domains(config: Config, source: str = "config") -> tuple[Entry, ...]:
@@ -139,7 +48,17 @@ def domains(config: Config, source: str = "config") -> tuple[Entry, ...]:
 
 def _entry(spec: Mapping[str, Any], source: str, key: str) -> Entry:
     own = {name: value for name, value in spec.items() if name not in DOMAIN_KEYS}
-    domain = toml.construct(own, DOMAINS, source=source, key=key, expected=Domain)
+    try:
+        domain = within(
+            MAKING_SECONDS, lambda: toml.construct(own, DOMAINS, source=source, key=key, expected=Domain)
+        )
+    except DeadlineExceeded as late:
+        raise ConfigError(
+            f"{own.get('use')!r} does not come to an end: {late}",
+            key=key,
+            source=source,
+            hint="Its settings may leave no possible task; change them.",
+        ) from None
     if "name" in spec:
         domain = _renamed(domain, str(spec["name"]))
     level, weight = spec.get("level", 0), spec.get("weight", 1.0)
@@ -227,16 +146,15 @@ async def opened(config: Config, source: str = "config") -> AsyncIterator[Parts]
     """Open the parts of `config`, check that prompts fit, and close everything at the end."""
     entries, chosen = domains(config, source), algorithm(config, source)
     model = load(config.model, config.run.seed)
-    chat = Chat(model.tokenizer, model.stop_tokens)
-    aside = Aside()
-    parts = Parts(
-        config, model, chat, TorchEngine(model, config.engine), entries, chosen, ScriptedSandbox(), aside
-    )
+    chat = Chat(model.tokenizer, model.stop_tokens, config.system)
+    aside, engine = Aside(), TorchEngine(model, config.engine)
+    parts = Parts(config, model, chat, engine, entries, chosen, ScriptedSandbox(), aside)
     try:
         _check_prompts(parts, source)
         yield parts
     finally:
         aside.close()
+        engine.close()
 
 
 def _check_prompts(parts: Parts, source: str) -> None:
@@ -253,13 +171,3 @@ def _check_prompts(parts: Parts, source: str) -> None:
                     source=source,
                     hint="Choose an easier level or a model with a longer context.",
                 )
-
-
-def peak_memory_bytes() -> int:
-    """Return the most memory this process has held (device memory where there is a GPU)."""
-    import resource
-
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

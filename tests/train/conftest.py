@@ -1,0 +1,83 @@
+"""Small real runs: the tiny model on a domain that it can learn in seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from posttrain.models.source import resolve
+
+LETTERS = """
+from posttrain.types import Domain, Message, Reward, Task
+
+
+def size(split, level):
+    return None
+
+
+def task(split, level, index):
+    gold = "abcd"[(index + (split == "eval")) % 4]
+    prompt = (Message("user", f"{split} {index}"),)
+    return Task(f"{split}-{index}", "letters", level, prompt, {"answer": gold})
+
+
+async def verify(trajectory, sandbox, files):
+    answer = trajectory.answer
+    return Reward(float(answer[:1] in ("a", "e", "i", "o", "u")))
+
+
+letters = Domain("letters", size, task, verify)
+
+
+async def never(trajectory, sandbox, files):
+    return Reward(0.0)
+
+
+def question(split, level, index):
+    return Task("t", "hopeless", level, (Message("user", "?"),), {})
+
+
+hopeless = Domain("hopeless", size, question, never)
+empty = Domain("empty", lambda split, level: 0, task, verify)
+long = Domain(
+    "long", size, lambda s, l, i: Task("t", "long", l, (Message("user", "word " * 900),), {}), verify
+)
+"""
+
+CONFIG = """
+[model]
+source = "tiny"
+dtype = "float32"
+lora = { rank = 8, alpha = 16.0 }
+[engine]
+slots = 16
+[sampling]
+max_tokens = 3
+[optimizer]
+learning_rate = 5e-3
+schedule = "cosine"
+[run]
+steps = 6
+groups = 2
+attempts = 6
+checkpoint_every = 2
+[sft]
+steps = 2
+demonstrations = 4
+[evaluation]
+tasks = 4
+attempts = 2
+[[domains]]
+use = "letters_of_test:letters"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Return a config file of a run that takes about a second."""
+    resolve("tiny")
+    (tmp_path / "letters_of_test.py").write_text(LETTERS)
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG)
+    return path
