@@ -1,6 +1,6 @@
 """The seams: what a sandbox, an engine, an algorithm, a curriculum must offer.
 
-Parts get each other as arguments typed by these protocols; `assembly.py` chooses who is behind them.
+Parts get each other as arguments typed by these protocols; `assembly` chooses who is behind them.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Source:
     def __init__(self, make_draw: Callable[..., Draw]) -> None:
         self.make_draw, self.next, self.asked = make_draw, 0, list[int]()
 
-    def draw(self, count: int) -> list[Draw]:
+    async def draw(self, count: int) -> list[Draw]:
         self.asked.append(count)
         self.next += count
         return [self.make_draw(i) for i in range(self.next - count, self.next)]

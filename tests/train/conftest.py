@@ -9,6 +9,8 @@ import pytest
 from posttrain.models.source import resolve
 
 LETTERS = """
+import threading
+
 from posttrain.types import Domain, Message, Reward, Task
 
 
@@ -39,6 +41,13 @@ def question(split, level, index):
 
 
 hopeless = Domain("hopeless", size, question, never)
+def stuck_from_the_seventh(split, level, index):
+    if index >= 6:
+        threading.Event().wait(30)
+    return task(split, level, index)
+
+
+stuck = Domain("letters", size, stuck_from_the_seventh, verify)
 empty = Domain("empty", lambda split, level: 0, task, verify)
 long = Domain(
     "long", size, lambda s, l, i: Task("t", "long", l, (Message("user", "word " * 900),), {}), verify

@@ -15,6 +15,7 @@ import pytest
 
 from posttrain.errors import RunFailed, RunFolderError
 from posttrain.records.groups import read_groups
+from posttrain.train import rl
 from posttrain.train.program import train_command
 
 INTERRUPTED = 130
@@ -136,6 +137,17 @@ def test_a_run_without_any_signal_fails_in_plain_words_with_its_records_kept(
     assert all(
         "no group carried a signal" in row["skipped"] for row in rows(tmp_path / "run" / "metrics.jsonl")
     )
+
+
+def test_a_domain_that_never_gives_its_next_task_fails_the_run_and_keeps_what_was_learnt(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rl, "DRAW_SECONDS", 0.5)
+    config.write_text(config.read_text().replace(":letters", ":stuck"))
+    with pytest.raises(RunFailed, match="making 2 tasks: no result within"):
+        train(config, tmp_path / "run")
+    assert len(rows(tmp_path / "run" / "metrics.jsonl")) == 3
+    assert (tmp_path / "run" / "checkpoints" / "step-000002.json").exists()
 
 
 @pytest.mark.parametrize("use", ["grpo", "dr_grpo", "rloo"])

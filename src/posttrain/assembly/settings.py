@@ -69,42 +69,67 @@ class Config:
     deadlines: Deadlines = field(default_factory=Deadlines)
 
 
-def read(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """Return the configuration in `path` with dotted overrides applied; ConfigError where it is wrong."""
+def read(path: Path, overrides: Sequence[str] = (), *, training: bool = True) -> Config:
+    """Return the configuration in `path` with dotted overrides applied; ConfigError where it is wrong.
+
+    Only what trains needs log-probabilities over the whole vocabulary: without `training`, top_p and
+    top_k are free.
+    """
     config = toml.build(Config, toml.read(path, overrides), source=str(path))
-    _check(config, str(path))
+    for key, value, least in _bounds(config):
+        if value < least:
+            hint = f"Set it to {least:g} or more." if least else "It cannot be negative."
+            raise ConfigError(f"{value} is too small", key=key, source=path, hint=hint)
+    for key, number in [
+        ("sampling.temperature", config.sampling.temperature),
+        ("sampling.top_p", config.sampling.top_p),
+        ("deadlines.verify_seconds", config.deadlines.verify_seconds),
+        ("deadlines.respond_seconds", config.deadlines.respond_seconds),
+    ]:
+        if not 0 < number < float("inf"):
+            raise ConfigError(f"{number} is not a positive number", key=key, source=path, hint="Raise it.")
+    _check_possible(config, path, training)
     return config
 
 
-def _check(config: Config, source: str) -> None:
-    run, sampling = config.run, config.sampling
-    for key, value in [
-        ("run.steps", run.steps),
-        ("run.groups", run.groups),
-        ("run.attempts", run.attempts),
-        ("run.checkpoint_every", run.checkpoint_every),
-        ("sampling.max_tokens", sampling.max_tokens),
-        ("sampling.temperature", sampling.temperature),
-        ("evaluation.tasks", config.evaluation.tasks),
-        ("evaluation.attempts", config.evaluation.attempts),
-    ]:
-        if value <= 0:
-            raise ConfigError(f"{value} is not positive", key=key, source=source, hint="Set it to 1 or more.")
-    if sampling.top_p < 1.0 or sampling.top_k > 0:
+def _bounds(config: Config) -> list[tuple[str, int, int]]:
+    """Return (key, value, least value allowed) of every count."""
+    run, sft, evaluation = config.run, config.sft, config.evaluation
+    return [
+        ("run.steps", run.steps, 1),
+        ("run.groups", run.groups, 1),
+        ("run.attempts", run.attempts, 1),
+        ("run.max_refills", run.max_refills, 0),
+        ("run.checkpoint_every", run.checkpoint_every, 1),
+        ("run.keep_checkpoints", run.keep_checkpoints, 2),
+        ("sft.steps", sft.steps, 1),
+        ("sft.demonstrations", sft.demonstrations, 1),
+        ("evaluation.tasks", evaluation.tasks, 1),
+        ("evaluation.attempts", evaluation.attempts, 1),
+        ("sampling.max_tokens", config.sampling.max_tokens, 1),
+        ("sampling.top_k", config.sampling.top_k, 0),
+        ("learner.token_budget", config.learner.token_budget, 1),
+        ("learner.updates_per_batch", config.learner.updates_per_batch, 1),
+        ("deadlines.retries", config.deadlines.retries, 0),
+    ]
+
+
+def _check_possible(config: Config, source: Path, training: bool) -> None:
+    sampling = config.sampling
+    if training and (sampling.top_p < 1.0 or sampling.top_k > 0):
         raise ConfigError(
             "top_p and top_k change the support: the sampler's log-probabilities would not be the trainer's",
             key="sampling",
             source=source,
             hint="Train with top_p = 1.0 and top_k = 0; `eval` takes both.",
         )
-    if run.max_staleness > 0:
+    if config.run.max_staleness != 0:
         raise ConfigError(
-            f"{run.max_staleness} is not available yet: sampling always uses the newest weights",
+            f"{config.run.max_staleness} is not available yet: sampling always uses the newest weights",
             key="run.max_staleness",
             source=source,
             hint="Set it to 0.",
         )
     if not config.domains:
-        raise ConfigError(
-            "no domain", key="domains", source=source, hint="Add a [[domains]] table with `use`."
-        )
+        hint = "Add a [[domains]] table with `use`."
+        raise ConfigError("no domain", key="domains", source=source, hint=hint)

@@ -43,7 +43,7 @@ def draw(run: Path, out: Path) -> Path:
     figure.supylabel(f"success of training attempts (line: mean of {WINDOW} points)", fontsize=8)
     out.parent.mkdir(parents=True, exist_ok=True)
     # A fixed salt and no date: equal runs give equal files.
-    with rc_context({"svg.hashsalt": "posttrain"}):
+    with rc_context({"svg.hashsalt": "posttrain", "svg.fonttype": "none"}):
         figure.savefig(out, format="svg", metadata={"Date": None})
     return out
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from posttrain import assembly
 from posttrain.assembly import Config, Parts
-from posttrain.errors import ConfigError
+from posttrain.errors import InputError
 from posttrain.evaluate.program import evaluate, with_constants
 from posttrain.measures.report import Scores, compare, summarise, text_table
 from posttrain.models.adapter import load_adapter, read_lora
@@ -30,7 +30,9 @@ def run(
     as_json: bool,
 ) -> str:
     """Return the report as text (or JSON); also write the JSON to `out` if given."""
-    config = assembly.read(path, overrides)
+    if against is not None and adapter is None:
+        raise InputError("--against compares two policies, and --adapter names the other. Give --adapter.")
+    config = assembly.read(path, overrides, training=False)
     if adapter is not None:
         # The model takes the adapter's shape, whatever the config would train.
         config = replace(config, model=replace(config.model, lora=read_lora(adapter)))
@@ -80,10 +82,6 @@ async def _report(config: Config, source: str, adapter: Path | None, against: st
             base = await evaluate(parts, against, config.evaluation, _say)
         if adapter is not None:
             await _use(parts, adapter)
-        elif base is not None:
-            raise ConfigError(
-                "--against compares two policies, and --adapter names the other", hint="Give --adapter."
-            )
         label = str(adapter) if adapter is not None else config.model.adapter or config.model.source
         scores = await evaluate(parts, label, config.evaluation, _say)
         return Report(await with_constants(scores, parts, config.evaluation), base)

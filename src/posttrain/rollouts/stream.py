@@ -11,7 +11,7 @@ from posttrain.types import Group
 
 
 async def stream(
-    draw: Callable[[int], list[Draw]],
+    draw: Callable[[int], Awaitable[list[Draw]]],
     collect: Callable[[Sequence[Draw]], Awaitable[Harvest]],
     keeps: Callable[[Group], bool],
     steps: range,
@@ -31,10 +31,10 @@ async def stream(
             hint="Set it to 0.",
         )
     for step in steps:
-        harvest = await collect(draw(groups))
+        harvest = await collect(await draw(groups))
         for _ in range(max_refills):
             missing = groups - sum(keeps(group) for group in harvest.groups)
             if missing <= 0:
                 break
-            harvest += await collect(draw(missing))
+            harvest += await collect(await draw(missing))
         yield step, harvest

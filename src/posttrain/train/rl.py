@@ -1,6 +1,6 @@
 """The loop: draw tasks, sample and judge attempts, move the policy toward what worked.
 
-Everything a run does is on this page; the parts are handed in by `assembly.py`.
+Everything a run does is on this page; the parts are handed in by `assembly`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from posttrain.engines.torch import TorchEngine
 from posttrain.errors import RunFailed
 from posttrain.policy.policy import Policy
 from posttrain.policy.stats import UpdateStats
-from posttrain.protocols import Algorithm
+from posttrain.protocols import Algorithm, Draw
 from posttrain.rollouts.collect import Collector, Harvest
 from posttrain.rollouts.stream import stream
+from posttrain.runtime.inline import DeadlineExceeded
 from posttrain.train.recorder import Recorder
 from posttrain.train.summary import StepRecord
 from posttrain.types import Group
+
+DRAW_SECONDS = 300.0
+"""How long the tasks of one step may take to be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Eve
     run, done, trained = parts.config.run, steps.start - 1, 0
     await loop.engine.load(loop.policy.weights(), version=done)
     harvests = stream(
-        loop.curriculum.draw, loop.collector.collect, lambda group: keeps(loop.algorithm, group),
+        lambda count: draw(loop, count), loop.collector.collect, lambda group: keeps(loop.algorithm, group),
         steps, run.groups, run.max_refills, run.max_staleness,
     )  # fmt: skip
     started = time.perf_counter()
@@ -73,12 +77,27 @@ async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Eve
             loop.recorder.checkpoint(step, loop.policy, loop.curriculum)
         if interrupted.is_set():
             break
-    if len(steps) > 0 and trained == 0:
+    if len(steps) > 0 and trained == 0 and not interrupted.is_set():
         raise RunFailed(
             f"none of {len(steps)} steps carried a training signal: all attempts at a task earned the same. "
             "Choose easier levels, a longer warm-up (`posttrain sft`), or more attempts; see domains.jsonl."
         )
     return done
+
+
+async def draw(loop: Loop, count: int) -> list[Draw]:
+    """Return the next draws; raise RunFailed where a domain does not come to an end with a task."""
+
+    async def work() -> list[Draw]:
+        return loop.curriculum.draw(count)
+
+    try:
+        return await loop.collector.aside.run(work, DRAW_SECONDS)
+    except DeadlineExceeded as late:
+        raise RunFailed(
+            f"making {count} tasks: {late}. Some domain's `task` hangs: find it by running each "
+            "domain alone, mend it, and go on with --resume."
+        ) from None
 
 
 async def learn(loop: Loop, harvest: Harvest) -> UpdateStats | None:
