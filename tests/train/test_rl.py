@@ -105,6 +105,24 @@ def test_a_run_killed_at_any_moment_ends_with_the_weights_of_one_that_was_not(
         assert untimed(killed / file) == untimed(whole / file)
 
 
+def test_a_run_killed_before_its_first_checkpoint_begins_again_and_ends_the_same(
+    config: Path, tmp_path: Path
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    changes = ["run.steps=40", "run.checkpoint_every=40"]
+    train(config, whole, *changes)
+    process = start(config, killed, *changes)
+    deadline = time.monotonic() + 120
+    while not (killed / "groups" / "step-000003.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert not list((killed / "checkpoints").glob("step-*.json")), "it was killed too late to prove anything"
+    assert train_command(None, [], None, killed) == 0
+    assert weights(killed) == weights(whole)
+    assert untimed(killed / "ledger.jsonl") == untimed(whole / "ledger.jsonl")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_stops_after_the_step_and_the_run_goes_on_from_there(
     config: Path, tmp_path: Path, number: signal.Signals

@@ -12,6 +12,7 @@ from pathlib import Path
 from posttrain import assembly
 from posttrain.assembly import Config, Evaluation, Parts
 from posttrain.demo.table import DemoRow, demo_rows, holds
+from posttrain.errors import RunFolderError
 from posttrain.evaluate.program import evaluate, with_constants
 from posttrain.measures.report import Scores, text_table
 from posttrain.records.environment import peak_memory_bytes
@@ -27,6 +28,8 @@ BASE_SHARE = 4
 def run(overrides: Sequence[str], path: Path | None) -> int:
     """Run the demo into a folder; return 0 when it ran, 130 when it was interrupted."""
     config = assembly.read(CONFIG, overrides)
+    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunFolderError(f"{path}: holds something already. Choose a new or empty folder.")
     return asyncio.run(_run(config, new_folder(path, "demo")))
 
 

@@ -23,7 +23,7 @@ from posttrain.records.identity import check_resume
 from posttrain.records.run_folder import RunFolder
 from posttrain.train.interrupts import interruptible
 from posttrain.train.progress import Progress
-from posttrain.train.recorder import Recorder, latest_checkpoint
+from posttrain.train.recorder import Recorder
 from posttrain.train.rl import Loop, keeps, train
 from posttrain.train.sft import SftStep, warm_up
 
@@ -99,11 +99,9 @@ async def run_steps(parts: Parts, folder: RunFolder, resume: bool = False) -> in
         recorder = Recorder(parts, folder, progress, lambda group: keeps(parts.algorithm, group))
         loop, first = Loop.of(parts, recorder), 1
         if resume:
-            saved = latest_checkpoint(folder, progress)
-            folder.claim(saved.step)
-            recorder.restore(saved, loop.policy, loop.curriculum)
-            first = saved.step + 1
-            for line in _environment_changes(parts, saved):
+            saved = recorder.resume(loop.policy, loop.curriculum)
+            first = 1 if saved is None else saved.step + 1
+            for line in [] if saved is None else _environment_changes(parts, saved):
                 folder.record_event("environment", line)
                 progress.say(f"! {line}")
         done = await train(loop, range(first, total + 1), parts, interrupted)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from posttrain.assembly import Parts
 from posttrain.curriculum.mixture import Mixture
-from posttrain.errors import RunFailed
 from posttrain.models.adapter import save_adapter, save_merged
 from posttrain.policy.policy import Policy
 from posttrain.records import checkpoint
@@ -71,14 +70,24 @@ class Recorder:
         )  # fmt: skip
         prune(self.folder.checkpoints, self.folder.run_id, self.parts.config.run.keep_checkpoints)
 
-    def restore(self, saved: Checkpoint, policy: Policy, curriculum: Mixture) -> None:
-        """Take over a checkpoint's state; records beyond it move to superseded/."""
+    def resume(self, policy: Policy, curriculum: Mixture) -> Checkpoint | None:
+        """Go back to the newest whole checkpoint and return it; None: to the beginning, for none was saved.
+
+        Records beyond it move to superseded/. Raises RunFailed where checkpoints exist but none is whole.
+        """
+        saved = checkpoint.latest(self.folder.checkpoints, self.folder.run_id, self.progress.say)
+        self.folder.claim(-1 if saved is None else saved.step)
+        for line in self.folder.rewind({} if saved is None else saved.state["positions"]):
+            self.progress.say(line)
+        if saved is not None:
+            self._restore(saved, policy, curriculum)
+        return saved
+
+    def _restore(self, saved: Checkpoint, policy: Policy, curriculum: Mixture) -> None:
         policy.load_state_dict(saved.tensors, saved.state["policy"])
         curriculum.load_state_dict(saved.state["curriculum"])
         self.ledger.load_state_dict(saved.state["ledger"])
         self._parent = saved.name
-        for line in self.folder.rewind(saved.state["positions"]):
-            self.progress.say(line)
 
     def finish(self) -> None:
         """Write what was trained where other programs look for it: a PEFT adapter, or the whole model."""
@@ -108,11 +117,3 @@ class Recorder:
     def _event(self, kind: str, text: str) -> None:
         self.folder.record_event(kind, text)
         self.progress.say(f"! {text}")
-
-
-def latest_checkpoint(folder: RunFolder, progress: Progress) -> Checkpoint:
-    """Return the newest whole checkpoint; raise RunFailed if the run has saved none."""
-    found = checkpoint.latest(folder.checkpoints, folder.run_id, progress.say)
-    if found is None:
-        raise RunFailed(f"{folder.path}: no checkpoint yet, so there is nothing to resume. Start a new run.")
-    return found
