@@ -35,8 +35,8 @@ test-all: install-dev
 	$(RUN) pytest $(ARGS)
 
 check: install-dev
-	$(RUN) ruff format --check src tests scripts
-	$(RUN) ruff check src tests scripts
+	$(RUN) ruff format --check src tests scripts examples benchmarks
+	$(RUN) ruff check src tests scripts examples benchmarks
 	$(RUN) mypy
 	$(RUN) pytest -q tests/test_floors.py tests/test_style.py
 

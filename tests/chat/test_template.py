@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,13 @@ def test_a_tokenizer_that_spaces_lone_texts_does_not_space_answers(tmp_path: Pat
     chat = Chat(tokenizer, frozenset({1}))
     assert tokenizer.encode("a", add_special_tokens=False) == [2]
     assert chat.answer("a") == (3, 1)
+
+
+def test_a_system_text_opens_conversations_that_bring_none_of_their_own(folder: Path) -> None:
+    chat = replace(chat_with(folder), system="Be brief.")
+    own = Message("system", "Be thorough.")
+    assert shown(chat, chat.prompt([USER])).startswith(
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user"
+    )
+    assert "Be brief." not in shown(chat, chat.prompt([own, USER]))
+    assert chat.answer("5") == chat_with(folder).answer("5")
