@@ -17,7 +17,7 @@ from posttrain.types import Group
 
 @dataclass(frozen=True, slots=True)
 class RLOO:
-    """Ahmadian et al. 2024 (arXiv:2402.14740), eq. 8.
+    """Ahmadian et al. 2024 (arXiv:2402.14740), the leave-one-out estimator of section 2.
 
         ∇J ∝ Σ_i w_i c_i A_i ∇ Σ_t log π(y_it),   A_i = r_i − mean of the group's other rewards
 
