@@ -135,6 +135,55 @@ async def test_a_verifier_that_raises_hangs_blocks_or_lies_leaves_attempts_unjud
     assert "ZeroDivisionError: in the verifier" in verdicts[0].detail
 
 
+async def test_a_verifier_that_ends_its_thread_or_returns_odd_numbers_is_unjudged(
+    collector_of: MakeCollector, make_draw: MakeDraw
+) -> None:
+    async def exits(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        raise SystemExit(0)
+
+    async def interrupts(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        raise KeyboardInterrupt
+
+    async def cancels(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        raise asyncio.CancelledError
+
+    async def huge(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        return Reward(10**400)
+
+    async def large(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        return Reward(1e308)
+
+    async def partless(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        return Reward(1.0, parts=None)  # type: ignore[arg-type]
+
+    def plain(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        return Reward(1.0)
+
+    async def shouts(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        raise ValueError("x" * 10**6)
+
+    verifiers = [exits, interrupts, cancels, huge, large, partless, plain, shouts]
+    draws = [make_draw(i, verify=verify) for i, verify in enumerate(verifiers)]
+    harvest = await collector_of(lambda _: "yes", attempts=2).collect(draws)
+    verdicts = [group.verdicts[0] for group in harvest.groups]
+    kinds = [verdict.kind if isinstance(verdict, Unjudged) else "judged" for verdict in verdicts]
+    assert kinds == ["error", "error", "error", "invalid", "invalid", "invalid", "error", "error"]
+    assert all(len(verdict.detail) <= 4_000 for verdict in verdicts if isinstance(verdict, Unjudged))
+
+
+async def test_what_a_verifier_changes_does_not_reach_the_record(
+    collector_of: MakeCollector, make_draw: MakeDraw
+) -> None:
+    async def meddles(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        trajectory.task.reference["leak"] = 1  # type: ignore[index]
+        object.__setattr__(trajectory, "turns", ())
+        return Reward(1.0, flags=("odd",))
+
+    (group,) = (await collector_of(lambda _: "yes").collect([make_draw(verify=meddles)])).groups
+    assert dict(group.task.reference) == {"answer": "yes"}
+    assert group.trajectories[0].answer == "yes"
+
+
 async def test_a_missing_verdict_is_asked_for_again_and_the_attempt_is_not_resampled(
     collector_of: MakeCollector, make_draw: MakeDraw
 ) -> None:

@@ -41,6 +41,32 @@ def question(split, level, index):
 
 
 hopeless = Domain("hopeless", size, question, never)
+def raises(split, level, index):
+    raise LookupError("no such table")
+
+
+def leaves(split, level, index):
+    raise SystemExit(0)
+
+
+def elsewhere(split, level, index):
+    return Task("t", "another", level, (Message("user", "?"),), {})
+
+
+async def unjudging(trajectory, sandbox, files):
+    raise ValueError("the gold file is missing")
+
+
+raising = Domain("raising", size, raises, verify)
+leaving = Domain("leaving", size, leaves, verify)
+misnamed = Domain("misnamed", size, elsewhere, verify)
+nothing = Domain("nothing", size, lambda s, l, i: None, verify)
+promptless = Domain("promptless", size, lambda s, l, i: Task("t", "promptless", l, (), {}), verify)
+oddly_sized = Domain("oddly_sized", lambda split, level: "5", task, verify)
+nameless = Domain("", size, task, verify)
+unjudged = Domain("letters", size, task, unjudging)
+
+
 def stuck_from_the_seventh(split, level, index):
     if index >= 6:
         threading.Event().wait(30)

@@ -45,6 +45,26 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("domains.0.use=letters_of_test:empty", "empty has no train task"),
         ("domains.0.use=letters_of_test:long", "prompt of"),
         ("domains.0.use=letters_of_test:leters", "leters"),
+        ("domains.0.use=letters_of_test:raising", "raised LookupError: no such table"),
+        ("domains.0.use=letters_of_test:leaving", "raised SystemExit"),
+        ("domains.0.use=letters_of_test:misnamed", "belongs to domain 'another'"),
+        ("domains.0.use=letters_of_test:nothing", "not a posttrain.Task"),
+        ("domains.0.use=letters_of_test:promptless", "has no prompt"),
+        ("domains.0.use=letters_of_test:oddly_sized", "gave '5'"),
+        ("domains.0.use=letters_of_test:nameless", "name is ''"),
+        ("domains.0.weight=nan", "domains.0.weight"),
+        ("optimizer.learning_rate=nan", "optimizer.learning_rate"),
+        ("optimizer.learning_rate=0", "optimizer.learning_rate"),
+        ("optimizer.betas=[1.5, 2]", "optimizer.betas"),
+        ("optimizer.clip_norm=-1", "optimizer.clip_norm"),
+        ("optimizer.warmup_steps=-5", "optimizer.warmup_steps"),
+        ("optimizer.final_fraction=7", "optimizer.final_fraction"),
+        ("algorithm.clip_low=-1", "algorithm.clip_low"),
+        ("algorithm.kl=inf", "algorithm.kl"),
+        ("model.lora.rank=0", "model.lora.rank"),
+        ("model.lora.alpha=nan", "model.lora.alpha"),
+        ("run.seed=99999999999999999999999", "run.seed"),
+        ("run.steps=99999999999999999999999", "run.steps"),
         ("domains.0.use=no_such_module:thing", "no_such_module"),
         ("domains.0.level=1", "0 to 0"),
         ("domains.0.weight=-1", "domains.0.weight"),
@@ -56,7 +76,7 @@ def test_a_wrong_setting_is_named(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], override: str, said: str
 ) -> None:
     assert said in refused(capsys, "train", str(config), "--run", str(tmp_path / "run"), override)
-    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_missing_or_broken_file_is_named(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from posttrain.errors import RunFailed, RunFolderError
+from posttrain.errors import InputError, RunFailed, RunFolderError
 from posttrain.records.groups import read_groups
 from posttrain.train import rl
 from posttrain.train.program import train_command
@@ -143,6 +144,38 @@ def test_a_resumed_run_refuses_another_identity_and_names_it(config: Path, tmp_p
     train(config, tmp_path / "run")
     with pytest.raises(RunFolderError, match=r"algorithm.*absent|algorithm.*clip_high"):
         train_command(None, ["algorithm.clip_high=0.5"], None, tmp_path / "run")
+
+
+def test_a_run_whose_last_steps_had_no_signal_is_resumed_to_its_end(config: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert train(config, run) == 0
+    config.write_text(config.read_text().replace(":letters", ":hopeless"))
+    assert train_command(config, ["run.steps=8"], None, run, allow_changed=True) == 0
+    assert (run / "adapter" / "adapter_model.safetensors").exists()
+
+
+def test_a_run_is_not_resumed_to_a_step_that_it_has_passed(config: Path, tmp_path: Path) -> None:
+    train(config, tmp_path / "run")
+    with pytest.raises(InputError, match=r"already at step 6, past run\.steps = 3"):
+        train_command(None, ["run.steps=3"], None, tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["run"]["steps"] == 6
+
+
+def test_a_run_whose_checkpoints_are_gone_does_not_begin_again_unasked(config: Path, tmp_path: Path) -> None:
+    train(config, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(RunFailed, match="6 steps are recorded but the checkpoints are gone"):
+        train_command(None, ["run.steps=8"], None, tmp_path / "run")
+    assert len(rows(tmp_path / "run" / "metrics.jsonl")) == 6
+
+
+def test_a_run_without_any_verdict_says_why_with_the_verifiers_own_words(
+    config: Path, tmp_path: Path
+) -> None:
+    config.write_text(config.read_text().replace(":letters", ":unjudged"))
+    with pytest.raises(RunFailed, match=r"72 of 72 attempts got no verdict.*the gold file is missing"):
+        train(config, tmp_path / "run")
+    assert "the gold file is missing" in (tmp_path / "run" / "events.jsonl").read_text()
 
 
 def test_a_run_without_any_signal_fails_in_plain_words_with_its_records_kept(

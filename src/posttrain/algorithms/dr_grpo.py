@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
+from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
 from posttrain.algorithms.advantages import centred, over_tokens, varied
@@ -33,11 +35,11 @@ class DrGRPO:
     limit. Clip-higher, c_t, w_i and kl · k3 are as in GRPO here.
     """
 
-    max_tokens: int = 64
-    clip_low: float = 0.2
-    clip_high: float = 0.28
-    kl: float = 0.0
-    correction_cap: float = 2.0
+    max_tokens: Annotated[int, Ge(1)] = 64
+    clip_low: Annotated[float, Gt(0), Le(1)] = 0.2
+    clip_high: Annotated[float, Gt(0)] = 0.28
+    kl: Annotated[float, Ge(0)] = 0.0
+    correction_cap: Annotated[float, Ge(0)] = 2.0
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
+from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
 from posttrain.algorithms.advantages import centred, over_tokens, standardised, varied
@@ -34,10 +36,10 @@ class GRPO:
     rewards give advantages of exactly 0 instead of a small number over an added constant.
     """
 
-    clip_low: float = 0.2
-    clip_high: float = 0.28
-    kl: float = 0.0
-    correction_cap: float = 2.0
+    clip_low: Annotated[float, Gt(0), Le(1)] = 0.2
+    clip_high: Annotated[float, Gt(0)] = 0.28
+    kl: Annotated[float, Ge(0)] = 0.0
+    correction_cap: Annotated[float, Ge(0)] = 2.0
     normalise: bool = True
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from annotated_types import Ge
 from torch import Tensor
 
 from posttrain.algorithms.advantages import leave_one_out, over_tokens, varied
@@ -28,8 +30,8 @@ class RLOO:
     updates on one batch and the sampler's numerics honest. The KL is k3 in the loss, not in the reward.
     """
 
-    kl: float = 0.0
-    correction_cap: float = 2.0
+    kl: Annotated[float, Ge(0)] = 0.0
+    correction_cap: Annotated[float, Ge(0)] = 2.0
     denominator: Denominator = "tokens"
 
     @property

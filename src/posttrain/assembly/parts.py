@@ -9,6 +9,7 @@ from typing import Any
 
 from posttrain import config as toml
 from posttrain.algorithms import ALGORITHMS
+from posttrain.assembly.domain import attempted, check_domain
 from posttrain.assembly.settings import Config
 from posttrain.chat.template import Chat
 from posttrain.curriculum.mixture import Entry, Mixture
@@ -21,14 +22,12 @@ from posttrain.policy.optimizer import AdamW
 from posttrain.policy.policy import Policy
 from posttrain.protocols import Algorithm, Draw, Purpose
 from posttrain.rollouts.collect import Collector
-from posttrain.runtime.inline import Aside, DeadlineExceeded, within
+from posttrain.runtime.inline import Aside
 from posttrain.sandbox.scripted import ScriptedSandbox
 from posttrain.types import Domain, Group, Reward, Split, Trajectory
 
 DOMAIN_KEYS = ("level", "weight", "name")
 NUM_CHECKED_PROMPTS = 4
-MAKING_SECONDS = 60.0
-"""How long a domain may take to be made: some generators loop forever on settings nothing satisfies."""
 
 
 def domains(config: Config, source: str = "config") -> tuple[Entry, ...]:
@@ -48,17 +47,10 @@ def domains(config: Config, source: str = "config") -> tuple[Entry, ...]:
 
 def _entry(spec: Mapping[str, Any], source: str, key: str) -> Entry:
     own = {name: value for name, value in spec.items() if name not in DOMAIN_KEYS}
-    try:
-        domain = within(
-            MAKING_SECONDS, lambda: toml.construct(own, DOMAINS, source=source, key=key, expected=Domain)
-        )
-    except DeadlineExceeded as late:
-        raise ConfigError(
-            f"{own.get('use')!r} does not come to an end: {late}",
-            key=key,
-            source=source,
-            hint="Its settings may leave no possible task; change them.",
-        ) from None
+    what = f"making {own.get('use')!r}"
+    domain = attempted(
+        what, lambda: toml.construct(own, DOMAINS, source=source, key=key, expected=Domain), source, key
+    )
     if "name" in spec:
         domain = _renamed(domain, str(spec["name"]))
     level, weight = spec.get("level", 0), spec.get("weight", 1.0)
@@ -71,10 +63,7 @@ def _entry(spec: Mapping[str, Any], source: str, key: str) -> Entry:
         )
     if not isinstance(weight, int | float) or weight <= 0:
         raise ConfigError(f"{weight!r} is not a positive number", key=f"{key}.weight", source=source)
-    splits: tuple[Split, ...] = ("train", "eval")
-    for split in splits:
-        if domain.size(split, level) == 0:
-            raise ConfigError(f"{domain.name} has no {split} task at level {level}", key=key, source=source)
+    check_domain(domain, level, source, key)
     return Entry(domain, level, float(weight))
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from posttrain.errors import ConfigError
+
+MAX_INTEGER = 2**53
+"""Beyond this, integers no longer survive a passage through JSON readers."""
 
 
 def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -27,7 +31,20 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         raise ConfigError(f"is not valid {kind}: {error}", source=path) from error
     for override in overrides:
         _override(data, override)
+    _check_finite(data, path, "")
     return data
+
+
+def _check_finite(value: Any, path: Path, key: str) -> None:
+    """Refuse nan and inf, which TOML knows and no setting means; and integers no machine holds."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, item in items:
+            _check_finite(item, path, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{value} is not a finite number", key=key, source=path, hint="Give a number")
+    elif isinstance(value, int) and abs(value) >= MAX_INTEGER:
+        raise ConfigError(f"{value} is too large", key=key, source=path, hint="Stay below 2**53")
 
 
 def _parse(path: Path) -> dict[str, Any]:

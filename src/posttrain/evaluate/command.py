@@ -70,7 +70,9 @@ class Report:
         if self.base is not None:
             parts.append(f"\n{self.scores.label} (other) against {self.base.label} (base), paired by task")
             parts.append(text_table(compare(self.base, self.scores)))
-        parts.append("constant: what the best single answer, chosen on training tasks, would score")
+        parts.append(
+            "constant: what the best gold answer, always given, would score; chosen on training tasks"
+        )
         return "\n".join(parts)
 
 

@@ -44,10 +44,14 @@ async def evaluate(parts: Parts, label: str, evaluation: Evaluation, say: Callab
 
 
 async def with_constants(scores: Scores, parts: Parts, evaluation: Evaluation) -> Scores:
-    """Return the scores with what the best constant answer of each domain would earn on the same tasks."""
+    """Return the scores with what the best constant answer of each domain would earn on the same tasks.
+
+    Answers are chosen among gold answers; a domain without any has no such figure.
+    """
     collector = parts.collector("eval", 1, 0)
     found = {e.domain.name: await _constant(collector, e, evaluation.tasks) for e in parts.entries}
-    return replace(scores, constants={name: constant.interval.mean for name, constant in found.items()})
+    known = {name: constant.interval.mean for name, constant in found.items() if constant is not None}
+    return replace(scores, constants=known)
 
 
 def distinct_tasks(entry: Entry, split: Split, wanted: int) -> list[Task]:
@@ -77,8 +81,10 @@ def _scores(entry: Entry, groups: Sequence[Group]) -> DomainScores:
     )
 
 
-async def _constant(collector: Collector, entry: Entry, tasks: int) -> Constant:
+async def _constant(collector: Collector, entry: Entry, tasks: int) -> Constant | None:
     train = distinct_tasks(entry, "train", NUM_CONSTANT_TASKS)
+    if not any("answer" in task.reference for task in train):
+        return None
     held_out = distinct_tasks(entry, "eval", tasks)
     earned = {
         (task.id, answer): await _earned(collector, entry, task, answer)

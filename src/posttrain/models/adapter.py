@@ -61,12 +61,19 @@ def load_adapter(module: nn.Module, folder: Path) -> None:
     wanted = {_peft_name(name) for name, _ in owned(module)}
     if found.rank != rank:
         raise _differs(folder, f"rank is {found.rank}", f"{rank}", "rank")
-    if abs(found.alpha - alpha) > 1e-6 * abs(alpha):
+    if not abs(found.alpha - alpha) <= 1e-6 * abs(alpha):
         raise _differs(folder, f"alpha is {found.alpha:g}", f"{alpha:g}", "alpha")
     if odd := sorted(wanted ^ tensors.keys()):
         side = "lacks" if odd[0] in wanted else "also has"
         there = ", ".join(found.targets)
         raise _differs(folder, f"adapter (targets {there}) {side} {odd[0]}", "the same layers", "targets")
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+            raise ConfigError(
+                f"{str(folder)!r}: {name} holds {tensor.dtype} values that are not all finite floats",
+                key="model.adapter",
+                hint="The file is damaged or its training diverged; use another adapter.",
+            )
     load_owned(module, {_own_name(name): tensor.float() for name, tensor in tensors.items()})
 
 

@@ -10,8 +10,10 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -22,8 +24,8 @@ from posttrain.errors import ConfigError
 class Lora:
     """Settings of the adapter; `targets` are names of linear layers, empty for all but the head."""
 
-    rank: int = 16
-    alpha: float = 32.0
+    rank: Annotated[int, Ge(1), Le(4096)] = 16
+    alpha: Annotated[float, Gt(0)] = 32.0
     targets: tuple[str, ...] = ()
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
 from posttrain.errors import ConfigError
@@ -21,13 +23,13 @@ class AdamW:
     cosine schedules end, as a share of `learning_rate`.
     """
 
-    learning_rate: float = 1e-4
-    betas: tuple[float, float] = (0.9, 0.99)
-    weight_decay: float = 0.0
-    clip_norm: float = 1.0
-    warmup_steps: int = 0
+    learning_rate: Annotated[float, Gt(0)] = 1e-4
+    betas: tuple[Annotated[float, Ge(0), Lt(1)], Annotated[float, Ge(0), Lt(1)]] = (0.9, 0.99)
+    weight_decay: Annotated[float, Ge(0)] = 0.0
+    clip_norm: Annotated[float, Ge(0)] = 1.0
+    warmup_steps: Annotated[int, Ge(0)] = 0
     schedule: Schedule = "constant"
-    final_fraction: float = 0.0
+    final_fraction: Annotated[float, Ge(0), Le(1)] = 0.0
 
 
 class Optimizer:

@@ -7,6 +7,7 @@ weights alone, never on a clock. Verdicts are asked for as soon as an attempt en
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,7 +96,8 @@ class Collector:
         respond = episode.draw.domain.respond
         assert respond is not None, "an episode without `respond` ends with its first turn"
         try:
-            work = self.aside.run(lambda: respond(episode.trajectory(), None), self.deadlines.respond_seconds)
+            seen = copy.deepcopy(episode.trajectory())
+            work = self.aside.run(lambda: respond(seen, None), self.deadlines.respond_seconds)
             episode.reply(await work, self.chat)
         except DeadlineExceeded:
             episode.stop = "deadline"

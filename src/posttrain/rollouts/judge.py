@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import math
+import copy
 import traceback
 from dataclasses import dataclass
 
 from posttrain.protocols import Sandbox
 from posttrain.runtime.inline import Aside, DeadlineExceeded
 from posttrain.types import Domain, Reward, Trajectory, Unjudged, Verdict
+
+MAX_VALUE = 1e30
+"""Rewards beyond this would overflow the float32 they train with."""
+MAX_DETAIL = 4_000
+"""Characters of an error that are kept: a verifier may raise texts of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +40,36 @@ async def judge(
 async def _once(
     domain: Domain, trajectory: Trajectory, sandbox: Sandbox, aside: Aside, seconds: float
 ) -> Verdict:
+    # A copy, so that nothing a verifier does to it can change the record.
+    seen = copy.deepcopy(trajectory)
     try:
-        reward = await aside.run(lambda: domain.verify(trajectory, sandbox, {}), seconds)
+        reward = await aside.run(lambda: domain.verify(seen, sandbox, {}), seconds)
     except DeadlineExceeded as late:
         return Unjudged("deadline", f"{domain.name}.verify: {late}")
     except Exception:  # a user's verifier may raise anything, and none of it is the policy's fault
-        return Unjudged("error", traceback.format_exc(limit=-5))
-    return _checked(domain, trajectory, reward)
+        return Unjudged("error", traceback.format_exc(limit=-5)[-MAX_DETAIL:])
+    try:
+        return _checked(domain, trajectory, reward)
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        return Unjudged("invalid", f"{domain.name}.verify returned a malformed Reward: {error}"[:MAX_DETAIL])
 
 
 def _checked(domain: Domain, trajectory: Trajectory, reward: object) -> Verdict:
     if not isinstance(reward, Reward):
         found = type(reward).__name__
         return Unjudged("invalid", f"{domain.name}.verify returned {found}, expected posttrain.Reward")
-    numbers = [reward.value, *reward.parts.values(), *reward.by_turn]
-    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
-        return Unjudged("invalid", f"{domain.name}.verify returned a value that is not finite: {reward}")
+    plain = Reward(
+        float(reward.value),
+        {str(name): float(part) for name, part in reward.parts.items()},
+        tuple(str(flag) for flag in reward.flags),
+        tuple(float(value) for value in reward.by_turn),
+    )
+    numbers = [plain.value, *plain.parts.values(), *plain.by_turn]
+    if not all(abs(number) <= MAX_VALUE for number in numbers):
+        return Unjudged(
+            "invalid", f"{domain.name}.verify returned a number that is not finite: {numbers[:4]}"
+        )
     turns = sum(turn.by_policy for turn in trajectory.turns)
-    if reward.by_turn and len(reward.by_turn) != turns:
-        return Unjudged("invalid", f"{domain.name}: {len(reward.by_turn)} by_turn rewards for {turns} turns")
-    return reward
+    if plain.by_turn and len(plain.by_turn) != turns:
+        return Unjudged("invalid", f"{domain.name}: {len(plain.by_turn)} by_turn rewards for {turns} turns")
+    return plain

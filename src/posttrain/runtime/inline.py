@@ -20,6 +20,10 @@ class DeadlineExceeded(Exception):
     """The function did not finish in time."""
 
 
+class Stopped(Exception):
+    """The function tried to end its thread (SystemExit, KeyboardInterrupt) or cancelled itself."""
+
+
 def within(deadline_seconds: float, work: Callable[[], T]) -> T:
     """Return what `work()` returns; raise DeadlineExceeded, or what it raises.
 
@@ -50,7 +54,7 @@ class Aside:
         self.num_abandoned = 0
 
     async def run(self, work: Callable[[], Awaitable[T]], deadline_seconds: float) -> T:
-        """Return what `work()` returns; raise DeadlineExceeded, or what it raises.
+        """Return what `work()` returns; raise DeadlineExceeded, Stopped, or what it raises.
 
         Work that another one kept from running, by blocking the thread, is run again on the fresh one.
         """
@@ -84,6 +88,7 @@ class _Attempt(Generic[T]):
     def __init__(self, work: Callable[[], Awaitable[T]], deadline_seconds: float) -> None:
         self._work, self._deadline_seconds = work, deadline_seconds
         self._task: asyncio.Task[T] | None = None
+        self._given_up = False
 
     async def on(self, loop: asyncio.AbstractEventLoop) -> T:
         """Return the result; raise TimeoutError where there is none by the deadline."""
@@ -92,6 +97,7 @@ class _Attempt(Generic[T]):
             async with asyncio.timeout(self._deadline_seconds + GRACE_SECONDS):
                 return await asyncio.wrap_future(future)
         finally:
+            self._given_up = True
             future.cancel()
 
     def is_running(self, loop: asyncio.AbstractEventLoop) -> bool:
@@ -100,8 +106,15 @@ class _Attempt(Generic[T]):
 
     async def _bounded(self) -> T:
         self._task = asyncio.current_task()
-        async with asyncio.timeout(self._deadline_seconds):
-            return await self._work()
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                return await self._work()
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise Stopped(repr(error)) from error
+        except asyncio.CancelledError as error:
+            if self._given_up:
+                raise
+            raise Stopped("it cancelled itself") from error
 
 
 def _start_loop() -> asyncio.AbstractEventLoop:

@@ -14,12 +14,13 @@ import torch
 from posttrain import assembly
 from posttrain.assembly import Config, Parts
 from posttrain.config import to_plain, to_toml
-from posttrain.errors import InputError
+from posttrain.errors import InputError, RunFailed, RunFolderError
 from posttrain.models.adapter import save_adapter, save_merged
 from posttrain.models.dtype import DtypeName
 from posttrain.records.checkpoint import Checkpoint
 from posttrain.records.environment import compare_environments, describe_environment
 from posttrain.records.identity import check_resume
+from posttrain.records.manifest import manifest_names, step_of
 from posttrain.records.run_folder import RunFolder
 from posttrain.train.interrupts import interruptible
 from posttrain.train.progress import Progress
@@ -111,8 +112,20 @@ async def run_steps(parts: Parts, folder: RunFolder, resume: bool = False) -> in
             f"stopped after step {done} of {total}; continue with: posttrain train --resume {folder.path}"
         )
         return INTERRUPTED
+    if recorder.ledger.count(disposition="trained") == 0:
+        raise RunFailed(recorder.why_nothing_trained())
     progress.say(f"done: {total} steps; run folder {folder.path}")
     return 0
+
+
+def _config_source(folder: RunFolder) -> str:
+    identity = folder.run.get("identity")
+    found = identity.get("config_source") if isinstance(identity, dict) else None
+    if not isinstance(found, str):
+        raise RunFolderError(
+            f"{folder.path / 'run.json'}: no identity.config_source. Use train CONFIG --resume RUN."
+        )
+    return found
 
 
 def _environment_changes(parts: Parts, saved: Checkpoint) -> list[str]:
@@ -126,10 +139,15 @@ def _environment_changes(parts: Parts, saved: Checkpoint) -> list[str]:
 async def _resume(path: Path, given: Path | None, overrides: Sequence[str], allow_changed: bool) -> int:
     with contextlib.closing(RunFolder.resume(path)) as folder:
         # The original file's folder is where a user's own domains are looked for.
-        source = str(given or folder.run["identity"]["config_source"])
+        source = str(given or _config_source(folder))
         config = assembly.read(given or folder.path / "config.json", overrides)
         if config.model.dtype == "auto":
             config = replace(config, model=replace(config.model, dtype=folder.config["model"]["dtype"]))
+        newest = max(map(step_of, manifest_names(folder.checkpoints)), default=0)
+        if config.run.steps < newest:
+            raise InputError(
+                f"{path}: already at step {newest}, past run.steps = {config.run.steps}. Raise run.steps."
+            )
         changes = check_resume(folder.config, to_plain(config), allow_changed, IDENTITY_KEYS)
         async with assembly.opened(config, source) as parts:
             for line in changes:

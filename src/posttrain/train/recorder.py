@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from posttrain.assembly import Parts
 from posttrain.curriculum.mixture import Mixture
+from posttrain.errors import RunFailed
 from posttrain.models.adapter import save_adapter, save_merged
 from posttrain.policy.policy import Policy
 from posttrain.records import checkpoint
@@ -17,7 +18,7 @@ from posttrain.records.retention import prune
 from posttrain.records.run_folder import RunFolder
 from posttrain.train.progress import Progress
 from posttrain.train.summary import Keeps, StepRecord, domain_metrics, step_metrics
-from posttrain.types import Group
+from posttrain.types import Group, Unjudged
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class Recorder:
     ledger: Ledger = field(default_factory=Ledger)
     _parent: str | None = None
     _num_alarms: int = 0
+    _unjudged: dict[str, str] = field(default_factory=dict)
 
     @property
     def success(self) -> Mapping[str, float]:
@@ -76,6 +78,7 @@ class Recorder:
         Records beyond it move to superseded/. Raises RunFailed where checkpoints exist but none is whole.
         """
         saved = checkpoint.latest(self.folder.checkpoints, self.folder.run_id, self.progress.say)
+        self._check_nothing_lost(saved)
         self.folder.claim(-1 if saved is None else saved.step)
         for line in self.folder.rewind({} if saved is None else saved.state["positions"]):
             self.progress.say(line)
@@ -88,6 +91,21 @@ class Recorder:
         curriculum.load_state_dict(saved.state["curriculum"])
         self.ledger.load_state_dict(saved.state["ledger"])
         self._parent = saved.name
+
+    def why_nothing_trained(self) -> str:
+        """Say in plain words why a finished run has not trained on a single attempt."""
+        unjudged, started = self.ledger.count("unjudged"), self.ledger.started
+        if unjudged:
+            first = next(iter(self._unjudged.values()), "see groups/")
+            return (
+                f"no step carried a training signal: {unjudged} of {started} attempts got no verdict. "
+                f"The first: {first}. Mend the domain's verify; its errors are in {self.folder.path}/groups."
+            )
+        return (
+            f"none of {self.parts.config.run.steps} steps carried a training signal: all attempts at a task "
+            "earned the same. Choose easier levels, a longer warm-up (`posttrain sft`), or more attempts; "
+            "see domains.jsonl."
+        )
 
     def finish(self) -> None:
         """Write what was trained where other programs look for it: a PEFT adapter, or the whole model."""
@@ -104,7 +122,26 @@ class Recorder:
             return "trained" if trained else "skipped"
         return "filtered" if len(group.judged) == len(group.trajectories) else "dropped"
 
+    def _check_nothing_lost(self, saved: Checkpoint | None) -> None:
+        """Refuse to begin again where a checkpoint must have been: that would throw training away."""
+        metrics = self.folder.path / "metrics.jsonl"
+        steps = len(metrics.read_bytes().splitlines()) if metrics.is_file() else 0
+        if saved is None and steps > self.parts.config.run.checkpoint_every:
+            raise RunFailed(
+                f"{self.folder.path}: {steps} steps are recorded but the checkpoints are gone. "
+                "Restore checkpoints/ from a copy, or start again in another run folder."
+            )
+
     def _record_events(self, record: StepRecord, alarms: list[str]) -> None:
+        for group in record.harvest.groups:
+            missing = next((v for v in group.verdicts if isinstance(v, Unjudged)), None)
+            if missing is not None and group.task.domain not in self._unjudged:
+                reason = missing.detail.strip().splitlines()[-1] if missing.detail.strip() else ""
+                self._unjudged[group.task.domain] = f"{group.task.domain}: {missing.kind}: {reason}"
+                self._event(
+                    "unjudged",
+                    f"step {record.step}: an attempt got no verdict: {group.task.domain}: {reason}",
+                )
         for draw in record.harvest.too_long:
             text = f"step {record.step}: the prompt of task {draw.task.id} fills the context; left out"
             self._event("too_long", text)

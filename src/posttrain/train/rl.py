@@ -13,7 +13,7 @@ from posttrain.assembly import Parts
 from posttrain.batch import Batch
 from posttrain.curriculum.mixture import Mixture
 from posttrain.engines.torch import TorchEngine
-from posttrain.errors import RunFailed
+from posttrain.errors import PosttrainError, RunFailed
 from posttrain.policy.policy import Policy
 from posttrain.policy.stats import UpdateStats
 from posttrain.protocols import Algorithm, Draw
@@ -54,9 +54,9 @@ async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Eve
     """Run `steps`, save what was learnt, and return the number of the last finished step.
 
     Step n samples with weight version n - 1 and writes version n. Setting `interrupted` ends the run
-    after the step under way. Raises RunFailed when no step at all carried a training signal.
+    after the step under way.
     """
-    run, done, trained = parts.config.run, steps.start - 1, 0
+    run, done = parts.config.run, steps.start - 1
     await loop.engine.load(loop.policy.weights(), version=done)
     harvests = stream(
         lambda count: draw(loop, count), loop.collector.collect, lambda group: keeps(loop.algorithm, group),
@@ -67,7 +67,6 @@ async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Eve
         loop.curriculum.observe(harvest.groups)
         stats = await learn(loop, harvest)
         if stats is not None:
-            trained += 1
             await loop.engine.load(loop.policy.weights(), version=step)
         loop.recorder.record(
             StepRecord(step, harvest, stats, time.perf_counter() - started), loop.curriculum.alarms
@@ -77,11 +76,6 @@ async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Eve
             loop.recorder.checkpoint(step, loop.policy, loop.curriculum)
         if interrupted.is_set():
             break
-    if len(steps) > 0 and trained == 0 and not interrupted.is_set():
-        raise RunFailed(
-            f"none of {len(steps)} steps carried a training signal: all attempts at a task earned the same. "
-            "Choose easier levels, a longer warm-up (`posttrain sft`), or more attempts; see domains.jsonl."
-        )
     return done
 
 
@@ -93,11 +87,17 @@ async def draw(loop: Loop, count: int) -> list[Draw]:
 
     try:
         return await loop.collector.aside.run(work, DRAW_SECONDS)
+    except PosttrainError:
+        raise
     except DeadlineExceeded as late:
         raise RunFailed(
             f"making {count} tasks: {late}. Some domain's `task` hangs: find it by running each "
             "domain alone, mend it, and go on with --resume."
         ) from None
+    except Exception as error:  # a user's domain may raise anything
+        raise RunFailed(
+            f"making {count} tasks: {type(error).__name__}: {error}. Mend the domain, then use --resume."
+        ) from error
 
 
 async def learn(loop: Loop, harvest: Harvest) -> UpdateStats | None:

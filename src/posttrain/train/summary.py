@@ -43,7 +43,7 @@ def step_metrics(record: StepRecord, success: Mapping[str, float], keeps: Keeps)
         "tokens_per_second": harvest.num_tokens / max(record.seconds, 1e-9),
         "memory_peak_bytes": peak_memory_bytes(),
     }
-    return numbers | _update_metrics(stats)
+    return numbers | _update_metrics(stats, _why_skipped(groups))
 
 
 def domain_metrics(record: StepRecord, success: Mapping[str, float], keeps: Keeps) -> list[Numbers]:
@@ -88,9 +88,16 @@ def _num_unjudged(groups: Sequence[Group]) -> int:
     return sum(isinstance(verdict, Unjudged) for group in groups for verdict in group.verdicts)
 
 
-def _update_metrics(stats: UpdateStats | None) -> Numbers:
+def _why_skipped(groups: Sequence[Group]) -> str:
+    unjudged, attempts = _num_unjudged(groups), sum(len(group.trajectories) for group in groups)
+    if unjudged:
+        return f"no group carried a signal: {unjudged} of {attempts} attempts got no verdict"
+    return "no group carried a signal: all attempts at each task earned the same"
+
+
+def _update_metrics(stats: UpdateStats | None, why_skipped: str) -> Numbers:
     if stats is None:
-        return {"skipped": "no group carried a signal: all attempts at each task earned the same"}
+        return {"skipped": why_skipped}
     numbers: Numbers = {
         "skipped": stats.skipped or None,
         "loss": stats.loss,
