@@ -33,6 +33,7 @@ async def test_a_group_holds_its_attempts_in_order_with_aligned_verdicts(
     assert [group.sequence for group in harvest.groups] == [4, 5]
     assert [t.answer for t in harvest.groups[0].trajectories] == ["yes", "no", "yes"]
     assert harvest.groups[0].values == (1.0, 0.0, 1.0)
+    assert harvest.started == {"d": 6}
 
 
 async def test_one_wave_holds_every_attempt_and_each_has_a_key_of_its_own(
@@ -97,6 +98,9 @@ async def test_a_failing_or_hanging_responder_ends_its_episode_not_the_run(
     draws = [make_draw(0, respond=fails), make_draw(1, respond=hangs)]
     harvest = await collector_of(lambda _: "yes", attempts=1).collect(draws)
     assert [group.trajectories[0].stop for group in harvest.groups] == ["error", "deadline"]
+    verdicts = [group.verdicts[0] for group in harvest.groups]
+    assert all(isinstance(verdict, Unjudged) for verdict in verdicts), "it was not the policy that failed"
+    assert "no such tool" in str(verdicts[0])
 
 
 async def test_a_verifier_that_raises_hangs_blocks_or_lies_leaves_attempts_unjudged(

@@ -92,3 +92,29 @@ def own_timeout() -> None:
 def test_a_timeout_of_the_works_own_is_no_deadline() -> None:
     with pytest.raises(TimeoutError, match="of the work itself"):
         within(5.0, own_timeout)
+
+
+async def test_a_block_in_a_child_task_ends_too_and_is_not_asked_for_ever() -> None:
+    aside, release = Aside(), threading.Event()
+
+    async def block() -> None:
+        release.wait(30)
+
+    async def gathers() -> None:
+        await asyncio.gather(block())
+
+    with pytest.raises(DeadlineExceeded):
+        await asyncio.wait_for(aside.run(gathers, 0.05), 20)
+    release.set()
+    aside.close()
+
+
+async def test_a_timeout_that_the_work_raises_itself_is_handed_on_as_it_is() -> None:
+    aside = Aside()
+
+    async def socket_times_out() -> None:
+        raise TimeoutError("connection timed out")
+
+    with pytest.raises(TimeoutError, match="connection timed out"):
+        await aside.run(socket_times_out, 5.0)
+    aside.close()

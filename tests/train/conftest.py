@@ -62,6 +62,11 @@ leaving = Domain("leaving", size, leaves, verify)
 misnamed = Domain("misnamed", size, elsewhere, verify)
 nothing = Domain("nothing", size, lambda s, l, i: None, verify)
 promptless = Domain("promptless", size, lambda s, l, i: Task("t", "promptless", l, (), {}), verify)
+def finite(split, level, index):
+    return [task(split, level, i) for i in range(5)][index]
+
+
+running_out = Domain("letters", lambda split, level: 5, finite, verify)
 oddly_sized = Domain("oddly_sized", lambda split, level: "5", task, verify)
 nameless = Domain("", size, task, verify)
 unjudged = Domain("letters", size, task, unjudging)

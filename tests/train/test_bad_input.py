@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from posttrain.cli import app, guarded
-from posttrain.train.program import train_command
+from posttrain.train.program import sft_command, train_command
 
 BAD_INPUT = 2
 
@@ -50,6 +50,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("domains.0.use=letters_of_test:misnamed", "belongs to domain 'another'"),
         ("domains.0.use=letters_of_test:nothing", "not a posttrain.Task"),
         ("domains.0.use=letters_of_test:promptless", "has no prompt"),
+        ("domains.0.use=letters_of_test:running_out", "letters.task('train', 0, 5) raised IndexError"),
         ("domains.0.use=letters_of_test:oddly_sized", "gave '5'"),
         ("domains.0.use=letters_of_test:nameless", "name is ''"),
         ("domains.0.weight=nan", "domains.0.weight"),
@@ -87,6 +88,20 @@ def test_a_missing_or_broken_file_is_named(
     assert "not valid TOML" in refused(capsys, "train", str(config))
     assert "--resume" in refused(capsys, "train")
     assert "not a run folder" in refused(capsys, "train", "--resume", str(tmp_path))
+
+
+def test_a_warm_ups_folder_is_not_resumed_as_a_run(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sft_command(config, [], tmp_path / "warm") == 0
+    before = (tmp_path / "warm" / "adapter" / "adapter_model.safetensors").read_bytes()
+    said = refused(capsys, "train", "--resume", str(tmp_path / "warm"))
+    assert "model.adapter=" in said
+    assert (tmp_path / "warm" / "adapter" / "adapter_model.safetensors").read_bytes() == before
+
+
+def test_a_dry_run_of_a_resume_is_refused_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--dry-run" in refused(capsys, "train", "--resume", str(tmp_path), "--dry-run")
 
 
 def test_a_folder_that_holds_something_is_left_alone(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from posttrain.errors import ConfigError, PosttrainError
+from posttrain.errors import ConfigError, InputError, PosttrainError
+from posttrain.records import exact_json
 from posttrain.runtime.inline import DeadlineExceeded, within
 from posttrain.types import Domain, Message, Split, Task
 
@@ -16,6 +16,8 @@ T = TypeVar("T")
 SECONDS = 60.0
 """How long making a domain or a task may take: some generators loop forever on settings nothing satisfies."""
 NUM_TRIED = 4
+LATER = 1_000_000
+"""An index far into training: finite domains begin again after `size` tasks, and must not run out."""
 ROLES = ("system", "user", "assistant", "tool")
 
 
@@ -60,7 +62,7 @@ def check_domain(domain: Domain, level: int, source: str, key: str) -> None:
             raise wrong(
                 f"{domain.name} has no {split} task at level {level}", "Choose another level or domain."
             )
-        for index in range(NUM_TRIED if size is None else min(size, NUM_TRIED)):
+        for index in (*range(NUM_TRIED), *([] if size is None else [size]), LATER):
             what = f"{domain.name}.task({split!r}, {level}, {index})"
             task = attempted(what, partial(domain.task, split, level, index), source, key)
             if problem := _problem(task, domain):
@@ -94,7 +96,7 @@ def _problem(task: Any, domain: Domain) -> str | None:
     if not isinstance(reference, Mapping):
         return f"has a {type(reference).__name__} as reference, not a mapping"
     try:
-        json.dumps(dict(reference))
-    except (TypeError, ValueError) as error:
-        return f"has a reference that JSON cannot hold ({error})"
+        exact_json.dumps({"reference": reference, "tools": task.tools, "setup": task.setup})
+    except (InputError, ValueError) as error:
+        return f"cannot be recorded: {error}"
     return None

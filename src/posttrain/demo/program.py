@@ -50,7 +50,7 @@ async def _run(config: Config, path: Path) -> int:
         # The RL run can be resumed on its own: it starts from the warm-up's adapter on disk.
         adapter = str((path / "warm-up" / "adapter").resolve())
         rl = replace(parts, config=replace(config, model=replace(config.model, adapter=adapter)))
-        with new_run(rl, path / "rl", str(CONFIG)) as folder:
+        with new_run(rl, path / "rl", str(CONFIG), "train") as folder:
             if code := await run_steps(rl, folder):
                 return code
         final = await with_constants(
@@ -62,7 +62,7 @@ async def _run(config: Config, path: Path) -> int:
 
 
 async def _warm_up(parts: Parts, path: Path) -> bool:
-    with new_run(parts, path, str(CONFIG)) as folder, interruptible() as interrupted:
+    with new_run(parts, path, str(CONFIG), "sft") as folder, interruptible() as interrupted:
         with Progress("warm-up", parts.config.sft.steps) as progress:
             await warm_up_into(parts, folder, progress, interrupted)
         return not interrupted.is_set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,7 +55,10 @@ def demo_rows(base: Scores, warm: Scores, final: Scores) -> list[DemoRow]:
     compared = compare(warm, final)
     means = {name: clustered_mean(scores.by_task).mean for name, scores in base.domains.items()}
     means[OVERALL] = sum(means.values()) / len(means)
-    return [DemoRow(row.domain, row.constant or 0.0, means[row.domain], row) for row in compared]
+    return [
+        DemoRow(row.domain, math.inf if row.constant is None else row.constant, means[row.domain], row)
+        for row in compared
+    ]
 
 
 def holds(rows: Sequence[DemoRow]) -> dict[str, bool]:

@@ -45,9 +45,14 @@ def _read(where: Path | str, dtype: torch.dtype, local: bool) -> Pretrained:
 
 
 def _pretrained(where: Path | str, dtype: torch.dtype, local: bool) -> Pretrained:
-    tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=local)
+    tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=local, trust_remote_code=False)
     module, report = AutoModelForCausalLM.from_pretrained(
-        where, dtype=dtype, attn_implementation=ATTENTION, output_loading_info=True, local_files_only=local
+        where,
+        dtype=dtype,
+        attn_implementation=ATTENTION,
+        output_loading_info=True,
+        local_files_only=local,
+        trust_remote_code=False,
     )
     if missing := sorted(report["missing_keys"]):
         raise ConfigError(

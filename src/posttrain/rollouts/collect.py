@@ -9,26 +9,33 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+import traceback
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from posttrain.chat.template import Chat
+from posttrain.errors import PosttrainError
 from posttrain.protocols import Draw, Engine, Purpose, Sampling, Sandbox
 from posttrain.rollouts.episode import Episode
-from posttrain.rollouts.judge import Deadlines, judge
+from posttrain.rollouts.judge import MAX_DETAIL, Deadlines, judge
 from posttrain.runtime.inline import Aside, DeadlineExceeded
-from posttrain.types import Group, Turn, Verdict
+from posttrain.types import Group, Turn, Unjudged, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Harvest:
-    """The groups of some draws, those whose prompt did not fit, and where the time went (seconds)."""
+    """The groups of some draws, those whose prompt did not fit, and where the time went (seconds).
+
+    `started` counts the attempts begun in each domain, whatever became of them.
+    """
 
     groups: tuple[Group, ...]
     too_long: tuple[Draw, ...]
     num_tokens: int
     sample_seconds: float
     verify_seconds: float
+    started: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Harvest) -> Harvest:
         return Harvest(
@@ -37,6 +44,7 @@ class Harvest:
             self.num_tokens + other.num_tokens,
             self.sample_seconds + other.sample_seconds,
             self.verify_seconds + other.verify_seconds,
+            Counter(self.started) + Counter(other.started),
         )
 
 
@@ -80,6 +88,7 @@ class Collector:
             num_tokens=sum(t.num_sampled for g in groups for t in g.trajectories),
             sample_seconds=sampled - started,
             verify_seconds=time.perf_counter() - sampled,
+            started=Counter(episode.draw.task.domain for episode in episodes),
         )
 
     def prompt(self, draw: Draw) -> Turn:
@@ -99,12 +108,18 @@ class Collector:
             seen = copy.deepcopy(episode.trajectory())
             work = self.aside.run(lambda: respond(seen, None), self.deadlines.respond_seconds)
             episode.reply(await work, self.chat)
-        except DeadlineExceeded:
+        except PosttrainError:
+            raise
+        except DeadlineExceeded as late:
             episode.stop = "deadline"
-        except Exception:  # a user's domain may raise anything; the verifier decides what it means
+            episode.failure = Unjudged("deadline", f"{episode.draw.domain.name}.respond: {late}")
+        except Exception:  # a user's domain may raise anything, and none of it is the policy's fault
             episode.stop = "error"
+            episode.failure = Unjudged("error", traceback.format_exc(limit=-5)[-MAX_DETAIL:])
 
     async def _judge(self, episode: Episode) -> Verdict:
+        if episode.failure is not None:
+            return episode.failure
         domain = episode.draw.domain
         return await judge(domain, episode.trajectory(), self.sandbox, self.aside, self.deadlines)
 

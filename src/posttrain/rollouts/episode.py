@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from posttrain.chat.template import Chat
 from posttrain.protocols import Completion, Draw, Purpose, Request, SampleKey, Sampling
-from posttrain.types import Message, Stop, Trajectory, Turn
+from posttrain.types import Message, Stop, Trajectory, Turn, Unjudged
 
 
 @dataclass(slots=True)
 class Episode:
-    """An attempt under way; `stop` is None while it lives."""
+    """An attempt under way; `stop` is None while it lives, `failure` says what broke between its turns."""
 
     draw: Draw
     attempt: int
@@ -21,6 +21,7 @@ class Episode:
     context: int
     turns: list[Turn] = field(default_factory=list)
     stop: Stop | None = None
+    failure: Unjudged | None = None
 
     def request(self) -> Request:
         """Return the next turn to sample; its randomness depends on the attempt's identity only."""

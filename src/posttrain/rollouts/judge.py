@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from posttrain.protocols import Sandbox
 from posttrain.runtime.inline import Aside, DeadlineExceeded
-from posttrain.types import Domain, Reward, Trajectory, Unjudged, Verdict
+from posttrain.types import Domain, Group, Reward, Trajectory, Unjudged, Verdict
 
 MAX_VALUE = 1e30
 """Rewards beyond this would overflow the float32 they train with."""
@@ -40,9 +40,9 @@ async def judge(
 async def _once(
     domain: Domain, trajectory: Trajectory, sandbox: Sandbox, aside: Aside, seconds: float
 ) -> Verdict:
-    # A copy, so that nothing a verifier does to it can change the record.
-    seen = copy.deepcopy(trajectory)
     try:
+        # A copy, so that nothing a verifier does to it can change the record.
+        seen = copy.deepcopy(trajectory)
         reward = await aside.run(lambda: domain.verify(seen, sandbox, {}), seconds)
     except DeadlineExceeded as late:
         return Unjudged("deadline", f"{domain.name}.verify: {late}")
@@ -73,3 +73,9 @@ def _checked(domain: Domain, trajectory: Trajectory, reward: object) -> Verdict:
     if plain.by_turn and len(plain.by_turn) != turns:
         return Unjudged("invalid", f"{domain.name}: {len(plain.by_turn)} by_turn rewards for {turns} turns")
     return plain
+
+
+def enough_judged(group: Group) -> bool:
+    """Tell whether a verdict is there for at least max(2, half) of the attempts (all, if fewer)."""
+    wanted = min(len(group.trajectories), max(2, len(group.trajectories) / 2))
+    return len(group.judged) >= wanted

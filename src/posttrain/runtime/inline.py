@@ -14,10 +14,16 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 GRACE_SECONDS = 1.0
+MAX_TRIES = 3
+"""How often work is begun again after a neighbour has blocked the thread."""
 
 
 class DeadlineExceeded(Exception):
     """The function did not finish in time."""
+
+
+class _Late(Exception):
+    """The deadline of one try has passed."""
 
 
 class Stopped(Exception):
@@ -58,12 +64,12 @@ class Aside:
 
         Work that another one kept from running, by blocking the thread, is run again on the fresh one.
         """
-        while True:
+        for _ in range(MAX_TRIES):
             attempt = _Attempt(work, deadline_seconds)
             loop = self._loop
             try:
                 return await attempt.on(loop)
-            except TimeoutError:
+            except _Late:
                 if await _answers(loop):
                     break
                 blocked_itself = attempt.is_running(loop)
@@ -80,6 +86,8 @@ class Aside:
         if loop is self._loop:
             self._loop = _start_loop()
             self.num_abandoned += 1
+            # Once it comes free it must not go on with what others have been asked again.
+            loop.call_soon_threadsafe(loop.stop)
 
 
 class _Attempt(Generic[T]):
@@ -91,11 +99,16 @@ class _Attempt(Generic[T]):
         self._given_up = False
 
     async def on(self, loop: asyncio.AbstractEventLoop) -> T:
-        """Return the result; raise TimeoutError where there is none by the deadline."""
+        """Return the result; raise _Late where there is none by the deadline."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(self._bounded(), loop)
+        clock = asyncio.timeout(self._deadline_seconds + GRACE_SECONDS)
         try:
-            async with asyncio.timeout(self._deadline_seconds + GRACE_SECONDS):
+            async with clock:
                 return await asyncio.wrap_future(future)
+        except TimeoutError:
+            if clock.expired():
+                raise _Late from None
+            raise
         finally:
             self._given_up = True
             future.cancel()
@@ -106,9 +119,15 @@ class _Attempt(Generic[T]):
 
     async def _bounded(self) -> T:
         self._task = asyncio.current_task()
+        clock = asyncio.timeout(self._deadline_seconds)
         try:
-            async with asyncio.timeout(self._deadline_seconds):
+            async with clock:
                 return await self._work()
+        except TimeoutError:
+            # A TimeoutError of the work's own, from a socket say, is no missed deadline.
+            if clock.expired():
+                raise _Late from None
+            raise
         except (SystemExit, KeyboardInterrupt) as error:
             raise Stopped(repr(error)) from error
         except asyncio.CancelledError as error:

@@ -66,6 +66,8 @@ def train_command(
             return 0
         config = assembly.read(path, overrides)
         return asyncio.run(_start(config, new_folder(run, path.stem), str(path.resolve())))
+    if dry_run:
+        raise InputError("--dry-run and --resume exclude each other: a resumed run has its config. Drop one.")
     if run is not None:
         raise InputError(
             "--run and --resume exclude each other: a resumed run stays in its folder. Drop --run."
@@ -75,14 +77,17 @@ def train_command(
 
 async def _start(config: Config, path: Path, source: str) -> int:
     async with assembly.opened(config, source) as parts:
-        with new_run(parts, path, source) as folder:
+        with new_run(parts, path, source, "train") as folder:
             return await run_steps(parts, folder)
 
 
-def new_run(parts: Parts, path: Path, source: str) -> RunFolder:
-    """Make the run folder for `parts`, pinned to this machine, these versions and the config's file."""
+def new_run(parts: Parts, path: Path, source: str, program: str) -> RunFolder:
+    """Make the run folder of `program` (train or sft), pinned to this machine, versions and config file."""
     model = parts.model
-    environment = describe_environment(str(model.device), str(model.dtype)) | {"config_source": source}
+    environment = describe_environment(str(model.device), str(model.dtype)) | {
+        "config_source": source,
+        "program": program,
+    }
     deterministic = all(entry.domain.deterministic for entry in parts.entries)
     exactness = "run-exact" if deterministic and model.device.type == "cpu" else "state-exact"
     # `auto` was decided by a probe: what it chose belongs to the run.
@@ -93,8 +98,13 @@ def new_run(parts: Parts, path: Path, source: str) -> RunFolder:
     return folder
 
 
-async def run_steps(parts: Parts, folder: RunFolder, resume: bool = False) -> int:
-    """Run the loop to its last step inside `folder`; return 0, or 130 after an interrupt."""
+async def run_steps(
+    parts: Parts, folder: RunFolder, resume: bool = False, changes: Sequence[str] = ()
+) -> int:
+    """Run the loop to its last step inside `folder`; return 0, or 130 after an interrupt.
+
+    `changes` are the settings that differ from the run's own: they become its own once it is restored.
+    """
     total = parts.config.run.steps
     with Progress("step", total) as progress, interruptible() as interrupted:
         recorder = Recorder(parts, folder, progress, lambda group: keeps(parts.algorithm, group))
@@ -102,6 +112,11 @@ async def run_steps(parts: Parts, folder: RunFolder, resume: bool = False) -> in
         if resume:
             saved = recorder.resume(loop.policy, loop.curriculum)
             first = 1 if saved is None else saved.step + 1
+            for line in changes:
+                folder.record_event("changed", line)
+                progress.say(line)
+            if changes:
+                folder.replace_config(to_plain(parts.config))
             for line in [] if saved is None else _environment_changes(parts, saved):
                 folder.record_event("environment", line)
                 progress.say(f"! {line}")
@@ -119,8 +134,7 @@ async def run_steps(parts: Parts, folder: RunFolder, resume: bool = False) -> in
 
 
 def _config_source(folder: RunFolder) -> str:
-    identity = folder.run.get("identity")
-    found = identity.get("config_source") if isinstance(identity, dict) else None
+    found = folder.run["identity"].get("config_source")
     if not isinstance(found, str):
         raise RunFolderError(
             f"{folder.path / 'run.json'}: no identity.config_source. Use train CONFIG --resume RUN."
@@ -139,6 +153,12 @@ def _environment_changes(parts: Parts, saved: Checkpoint) -> list[str]:
 async def _resume(path: Path, given: Path | None, overrides: Sequence[str], allow_changed: bool) -> int:
     with contextlib.closing(RunFolder.resume(path)) as folder:
         # The original file's folder is where a user's own domains are looked for.
+        program = folder.run.get("identity", {}).get("program")
+        if program != "train":
+            raise RunFolderError(
+                f"{path}: a folder of `posttrain {program}`, which is not resumed. "
+                f"Start from its adapter: posttrain train CONFIG model.adapter={path / 'adapter'}"
+            )
         source = str(given or _config_source(folder))
         config = assembly.read(given or folder.path / "config.json", overrides)
         if config.model.dtype == "auto":
@@ -150,12 +170,7 @@ async def _resume(path: Path, given: Path | None, overrides: Sequence[str], allo
             )
         changes = check_resume(folder.config, to_plain(config), allow_changed, IDENTITY_KEYS)
         async with assembly.opened(config, source) as parts:
-            for line in changes:
-                folder.record_event("changed", line)
-                print(line)
-            if changes:
-                folder.replace_config(to_plain(config))
-            return await run_steps(parts, folder, resume=True)
+            return await run_steps(parts, folder, resume=True, changes=changes)
 
 
 def sft_command(path: Path, overrides: Sequence[str], run: Path | None) -> int:
@@ -166,7 +181,7 @@ def sft_command(path: Path, overrides: Sequence[str], run: Path | None) -> int:
 
 async def _sft(config: Config, path: Path, source: str) -> int:
     async with assembly.opened(config, source) as parts:
-        with new_run(parts, path, source) as folder, interruptible() as interrupted:
+        with new_run(parts, path, source, "sft") as folder, interruptible() as interrupted:
             with Progress("warm-up", config.sft.steps) as progress:
                 done = await warm_up_into(parts, folder, progress, interrupted)
             return 0 if done == config.sft.steps else INTERRUPTED
@@ -199,5 +214,5 @@ async def warm_up_into(
         save_merged(parts.model, folder.path / "model")
     else:
         save_adapter(parts.model.module, lora, folder.adapter, parts.model.source)
-    progress.say(f"adapter written to {folder.adapter}")
+    progress.say(f"written to {folder.adapter if lora is not None else folder.path / 'model'}")
     return done

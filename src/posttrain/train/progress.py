@@ -43,8 +43,9 @@ class Progress:
             self._live.__exit__(None, None, None)
 
     def say(self, text: str) -> None:
-        """Print a line above the live table."""
-        self.console.print(escape(text), highlight=False, soft_wrap=True)
+        """Print a line above the live table, with control characters (a model may write some) spelt out."""
+        shown = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+        self.console.print(escape(shown), highlight=False, soft_wrap=True)
 
     def step(self, row: Row, domains: Sequence[Row] = ()) -> None:
         """Show one finished step: its metrics and those of its domains."""

@@ -16,6 +16,7 @@ from posttrain.records.environment import describe_environment
 from posttrain.records.ledger import Disposition, Ledger
 from posttrain.records.retention import prune
 from posttrain.records.run_folder import RunFolder
+from posttrain.rollouts.judge import enough_judged
 from posttrain.train.progress import Progress
 from posttrain.train.summary import Keeps, StepRecord, domain_metrics, step_metrics
 from posttrain.types import Group, Unjudged
@@ -42,8 +43,9 @@ class Recorder:
     def record(self, record: StepRecord, alarms: list[str]) -> None:
         """Append one finished step to the run folder and show it; new `alarms` become events."""
         groups = record.harvest.groups
+        for domain, started in record.harvest.started.items():
+            self.ledger.start(started, domain)
         for group in groups:
-            self.ledger.start(len(group.trajectories), group.task.domain)
             self.ledger.settle_group(group, self._disposition(record, group))
         self.ledger.reconcile(pending=0)
         row = step_metrics(record, self.success, self.keeps)
@@ -118,9 +120,8 @@ class Recorder:
 
     def _disposition(self, record: StepRecord, group: Group) -> Disposition:
         if self.keeps(group):
-            trained = record.stats is not None and not record.stats.skipped
-            return "trained" if trained else "skipped"
-        return "filtered" if len(group.judged) == len(group.trajectories) else "dropped"
+            return "trained" if record.stats is not None and record.stats.num_steps > 0 else "skipped"
+        return "filtered" if enough_judged(group) else "dropped"
 
     def _check_nothing_lost(self, saved: Checkpoint | None) -> None:
         """Refuse to begin again where a checkpoint must have been: that would throw training away."""

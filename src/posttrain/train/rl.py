@@ -18,6 +18,7 @@ from posttrain.policy.policy import Policy
 from posttrain.policy.stats import UpdateStats
 from posttrain.protocols import Algorithm, Draw
 from posttrain.rollouts.collect import Collector, Harvest
+from posttrain.rollouts.judge import enough_judged
 from posttrain.rollouts.stream import stream
 from posttrain.runtime.inline import DeadlineExceeded
 from posttrain.train.recorder import Recorder
@@ -66,8 +67,7 @@ async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Eve
     async for step, harvest in harvests:
         loop.curriculum.observe(harvest.groups)
         stats = await learn(loop, harvest)
-        if stats is not None:
-            await loop.engine.load(loop.policy.weights(), version=step)
+        await loop.engine.load(loop.policy.weights(), version=step)
         loop.recorder.record(
             StepRecord(step, harvest, stats, time.perf_counter() - started), loop.curriculum.alarms
         )
@@ -114,9 +114,3 @@ async def learn(loop: Loop, harvest: Harvest) -> UpdateStats | None:
 def keeps(algorithm: Algorithm, group: Group) -> bool:
     """Tell whether a group trains: enough of its attempts were judged, and the algorithm wants it."""
     return enough_judged(group) and algorithm.keeps(group)
-
-
-def enough_judged(group: Group) -> bool:
-    """Tell whether a verdict is there for at least max(2, half) of the attempts (all, if fewer)."""
-    wanted = min(len(group.trajectories), max(2, len(group.trajectories) / 2))
-    return len(group.judged) >= wanted

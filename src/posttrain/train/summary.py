@@ -29,7 +29,7 @@ class StepRecord:
 def step_metrics(record: StepRecord, success: Mapping[str, float], keeps: Keeps) -> Numbers:
     """Return the step's row of metrics.jsonl; `success` holds each domain's threshold."""
     harvest, stats, groups = record.harvest, record.stats, record.harvest.groups
-    numbers: Numbers = {"step": record.step, "version": record.step if stats is not None else record.step - 1}
+    numbers: Numbers = {"step": record.step, "version": record.step}
     numbers |= _earned(groups, success, keeps)
     numbers |= {
         "num_groups_trained": sum(keeps(group) for group in groups),
