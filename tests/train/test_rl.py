@@ -16,7 +16,7 @@ import pytest
 
 from posttrain.errors import InputError, RunFailed, RunFolderError
 from posttrain.records.groups import read_groups
-from posttrain.train import rl
+from posttrain.rollouts import draw
 from posttrain.train.program import train_command
 
 INTERRUPTED = 130
@@ -193,7 +193,7 @@ def test_a_run_without_any_signal_fails_in_plain_words_with_its_records_kept(
 def test_a_domain_that_never_gives_its_next_task_fails_the_run_and_keeps_what_was_learnt(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rl, "DRAW_SECONDS", 0.5)
+    monkeypatch.setattr(draw, "SECONDS", 0.5)
     config.write_text(config.read_text().replace(":letters", ":stuck"))
     with pytest.raises(RunFailed, match="making 2 tasks: no result within"):
         train(config, tmp_path / "run")

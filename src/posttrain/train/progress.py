@@ -30,7 +30,6 @@ class Progress:
     _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=SMOOTHED_STEPS))
     _success: dict[str, deque[float]] = field(default_factory=dict)
     _level: dict[str, int] = field(default_factory=dict)
-    _last_line: float = 0.0
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal:

@@ -13,20 +13,16 @@ from posttrain.assembly import Parts
 from posttrain.batch import Batch
 from posttrain.curriculum.mixture import Mixture
 from posttrain.engines.torch import TorchEngine
-from posttrain.errors import PosttrainError, RunFailed
 from posttrain.policy.policy import Policy
 from posttrain.policy.stats import UpdateStats
-from posttrain.protocols import Algorithm, Draw
+from posttrain.protocols import Algorithm
 from posttrain.rollouts.collect import Collector, Harvest
+from posttrain.rollouts.draw import drawn
 from posttrain.rollouts.judge import enough_judged
 from posttrain.rollouts.stream import stream
-from posttrain.runtime.inline import DeadlineExceeded
 from posttrain.train.recorder import Recorder
 from posttrain.train.summary import StepRecord
 from posttrain.types import Group
-
-DRAW_SECONDS = 300.0
-"""How long the tasks of one step may take to be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +56,14 @@ async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Eve
     run, done = parts.config.run, steps.start - 1
     await loop.engine.load(loop.policy.weights(), version=done)
     harvests = stream(
-        lambda count: draw(loop, count), loop.collector.collect, lambda group: keeps(loop.algorithm, group),
-        steps, run.groups, run.max_refills, run.max_staleness,
-    )  # fmt: skip
+        lambda count: drawn(loop.curriculum, count, loop.collector.aside),
+        loop.collector.collect,
+        lambda group: keeps(loop.algorithm, group),
+        steps,
+        run.groups,
+        run.max_refills,
+        run.max_staleness,
+    )
     started = time.perf_counter()
     async for step, harvest in harvests:
         loop.curriculum.observe(harvest.groups)
@@ -77,27 +78,6 @@ async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Eve
         if interrupted.is_set():
             break
     return done
-
-
-async def draw(loop: Loop, count: int) -> list[Draw]:
-    """Return the next draws; raise RunFailed where a domain does not come to an end with a task."""
-
-    async def work() -> list[Draw]:
-        return loop.curriculum.draw(count)
-
-    try:
-        return await loop.collector.aside.run(work, DRAW_SECONDS)
-    except PosttrainError:
-        raise
-    except DeadlineExceeded as late:
-        raise RunFailed(
-            f"making {count} tasks: {late}. Some domain's `task` hangs: find it by running each "
-            "domain alone, mend it, and go on with --resume."
-        ) from None
-    except Exception as error:  # a user's domain may raise anything
-        raise RunFailed(
-            f"making {count} tasks: {type(error).__name__}: {error}. Mend the domain, then use --resume."
-        ) from error
 
 
 async def learn(loop: Loop, harvest: Harvest) -> UpdateStats | None:

@@ -13,6 +13,7 @@ from posttrain.batch import Batch
 from posttrain.policy.policy import Policy
 from posttrain.policy.stats import UpdateStats
 from posttrain.rollouts.demonstrate import demonstrate
+from posttrain.rollouts.draw import drawn
 
 TASK_OFFSET = 1_000_000
 """Warm-up takes training tasks from here on, RL from 0: endless domains then share none of them."""
@@ -27,27 +28,19 @@ class SftStep:
     seconds: float
 
 
-async def warm_up(
-    parts: Parts,
-    report: Callable[[SftStep], None],
-    interrupted: asyncio.Event,
-    deadline_seconds: float = float("inf"),
-) -> Policy:
-    """Train on gold answers for `sft.steps` steps and return the policy.
-
-    Ends early once `deadline_seconds` of wall time have passed, or when `interrupted` is set.
-    """
+async def warm_up(parts: Parts, report: Callable[[SftStep], None], interrupted: asyncio.Event) -> Policy:
+    """Train on gold answers for `sft.steps` steps, or until `interrupted` is set; return the policy."""
     settings, algorithm = parts.config.sft, SFT()
     policy = parts.policy(settings.optimizer, settings.steps)
     mixture = parts.mixture(start=TASK_OFFSET)
-    began = time.perf_counter()
     for step in range(1, settings.steps + 1):
         started = time.perf_counter()
-        groups = [demonstrate(draw, parts.chat) for draw in mixture.draw(settings.demonstrations)]
+        draws = await drawn(mixture, settings.demonstrations, parts.aside)
+        groups = [demonstrate(draw, parts.chat) for draw in draws]
         batch = Batch.of(groups)
         batch = replace(batch, advantages=algorithm.advantages(batch))
         stats = await asyncio.to_thread(policy.update, batch, algorithm)
         report(SftStep(step, stats, time.perf_counter() - started))
-        if interrupted.is_set() or time.perf_counter() - began > deadline_seconds:
+        if interrupted.is_set():
             break
     return policy
