@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from posttrain.assembly import Evaluation, Parts
 from posttrain.curriculum.mixture import Entry
+from posttrain.errors import InputError
 from posttrain.measures.constant import Constant, best_constant, candidates
 from posttrain.measures.report import DomainScores, Scores
 from posttrain.protocols import Draw
@@ -34,6 +36,8 @@ async def evaluate(parts: Parts, label: str, evaluation: Evaluation, say: Callab
     for first in range(0, len(draws), TASKS_PER_WAVE):
         harvest = await collector.collect(draws[first : first + TASKS_PER_WAVE])
         groups.extend(harvest.groups)
+        for draw in harvest.too_long:
+            say(f"left out: the prompt of task {draw.task.id} fills the context")
         done, seconds = min(first + TASKS_PER_WAVE, len(draws)), time.perf_counter() - started
         say(f"evaluating {label}: {done}/{len(draws)} tasks, {seconds:.0f} s")
     scores = {
@@ -55,7 +59,10 @@ async def with_constants(scores: Scores, parts: Parts, evaluation: Evaluation) -
 
 
 def distinct_tasks(entry: Entry, split: Split, wanted: int) -> list[Task]:
-    """Return up to `wanted` tasks with different prompts; fewer where the domain has no more of them."""
+    """Return up to `wanted` tasks with different prompts; fewer where the domain has no more of them.
+
+    Raises InputError where two of them share an id, by which attempts are counted together.
+    """
     size = entry.domain.size(split, entry.level)
     found: dict[tuple[Message, ...], Task] = {}
     for index in range(min(wanted * MAX_REPEATS, wanted * MAX_REPEATS if size is None else size)):
@@ -63,6 +70,13 @@ def distinct_tasks(entry: Entry, split: Split, wanted: int) -> list[Task]:
         found.setdefault(task.prompt, task)
         if len(found) == wanted:
             break
+    ids = Counter(task.id for task in found.values())
+    for name, count in ids.items():
+        if count > 1:
+            raise InputError(
+                f"domain {entry.domain.name!r}: {count} different {split} tasks have the id {name!r}. "
+                "Give each task an id of its own, such as one made of split, level and index."
+            )
     return list(found.values())
 
 
