@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from posttrain.algorithms.advantages import centred, leave_one_out, over_tokens, standardised, varied
+from posttrain.algorithms.advantages import (
+    centred,
+    leave_one_out,
+    over_batch,
+    over_tokens,
+    plain,
+    standardised,
+    varied,
+)
 from posttrain.types import Group, Message, Reward, Task, Trajectory, Turn, Unjudged
 
 GROUPS = torch.tensor([0, 0, 0, 7, 7, 7])
@@ -57,6 +65,24 @@ def test_groups_do_not_see_each_other(advantage):
 def test_over_tokens_is_0_outside_the_mask():
     mask = torch.tensor([[False, True, True], [False, True, False]])
     assert over_tokens(torch.tensor([2.0, -1.0]), mask).tolist() == [[0.0, 2.0, 2.0], [0.0, -1.0, 0.0]]
+
+
+def test_over_batch_standardises_the_scored_tokens_of_all_rows():
+    """1, 1, 4 have mean 2 and population variance 2; what is not scored (9) does not count."""
+    mask = torch.tensor([[False, True, True], [False, True, False]])
+    found = over_batch(torch.tensor([[9.0, 1.0, 1.0], [9.0, 4.0, 9.0]]), mask)
+    root = 2**0.5
+    torch.testing.assert_close(found, torch.tensor([[0.0, -1 / root, -1 / root], [0.0, 2 / root, 0.0]]))
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e-12, 1e12])
+def test_over_batch_gives_exactly_0_where_all_tokens_are_equal(value):
+    mask = torch.tensor([[True] * 7 + [False]])
+    assert over_batch(torch.full((1, 8), value), mask).tolist() == [[0.0] * 8]
+
+
+def test_plain_compares_nothing():
+    assert torch.equal(plain(REWARDS, GROUPS), REWARDS)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Ratios, clipping, corrections and divergences against hand-worked numbers."""
+"""Ratios and clipping against hand-worked numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from posttrain.algorithms import ALGORITHMS
-from posttrain.algorithms.losses import MAX_LOG_RATIO, clipped_surrogate, k3, ratio, truncated_correction
+from posttrain.algorithms.losses import MAX_LOG_RATIO, clipped_surrogate, ratio, sequence_ratio
 
 LOG2 = math.log(2.0)
 
@@ -34,18 +34,28 @@ def test_a_clipped_token_has_no_gradient():
     assert ratios.grad.tolist() == [0.0, -1.0, 1.0, 0.0, 1.0]
 
 
-def test_the_correction_is_truncated_and_detached():
-    anchor = torch.tensor([0.0, LOG2, 3 * LOG2], requires_grad=True)
-    found = truncated_correction(anchor, torch.tensor([LOG2, 0.0, 0.0]), cap=4.0)
-    assert found.tolist() == pytest.approx([0.5, 2.0, 4.0])
-    assert not found.requires_grad
-    assert truncated_correction(anchor, torch.zeros(3), cap=0).tolist() == [1.0, 1.0, 1.0]
+def test_a_sequence_ratio_is_the_geometric_mean_over_the_rows_own_tokens(make_batch):
+    """Row 0: (2 · 8)^(1/2) = 4; row 1 has one token: 1/2. Padding, however odd, plays no part."""
+    batch = make_batch([[0, 0], [0]])
+    logprobs = torch.tensor([[9.0, LOG2, 3 * LOG2], [9.0, -LOG2, 9.0]], dtype=torch.float64)
+    found = sequence_ratio(logprobs, torch.zeros_like(logprobs), batch)
+    assert found[batch.mask].tolist() == pytest.approx([4.0, 4.0, 0.5])
 
 
-def test_k3_is_0_for_equal_policies_and_1_minus_log_2_for_twice_the_reference():
-    """π_ref/π = 2: 2 − log 2 − 1; = 1/2: 1/2 + log 2 − 1."""
-    found = k3(torch.tensor([0.0, 0.0, LOG2]), torch.tensor([0.0, LOG2, 0.0]))
-    assert found.tolist() == pytest.approx([0.0, 1 - LOG2, LOG2 - 0.5])
+def test_each_token_of_a_sequence_ratio_carries_its_own_gradient(make_batch):
+    batch = make_batch([[0, 0]])
+    logprobs = torch.tensor([[0.0, LOG2, 3 * LOG2]], dtype=torch.float64, requires_grad=True)
+    sequence_ratio(logprobs, torch.zeros_like(logprobs), batch)[0, 2].backward()
+    assert logprobs.grad.tolist() == [[0.0, 0.0, pytest.approx(4.0)]]
+
+
+def test_an_extreme_sequence_ratio_is_finite_and_its_gradient_is_0(make_batch):
+    batch = make_batch([[0, 0]])
+    logprobs = torch.tensor([[0.0, 100.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    found = sequence_ratio(logprobs, torch.zeros_like(logprobs), batch)
+    found.sum().backward()
+    assert found[0, 1:].tolist() == pytest.approx([math.exp(MAX_LOG_RATIO)] * 2)
+    assert logprobs.grad.tolist() == [[0.0, 0.0, 0.0]]
 
 
 def test_extreme_ratios_are_finite_and_their_gradient_is_0():

@@ -1,8 +1,12 @@
 """Algorithms: rewards → advantages → losses, pure functions on tensors."""
 
 ALGORITHMS: dict[str, str] = {
-    "grpo": "posttrain.algorithms.grpo:GRPO",
+    "cispo": "posttrain.algorithms.cispo:CISPO",
+    "dapo": "posttrain.algorithms.dapo:DAPO",
     "dr_grpo": "posttrain.algorithms.dr_grpo:DrGRPO",
+    "grpo": "posttrain.algorithms.grpo:GRPO",
+    "gspo": "posttrain.algorithms.gspo:GSPO",
+    "reinforce_pp": "posttrain.algorithms.reinforce_pp:ReinforcePP",
     "rloo": "posttrain.algorithms.rloo:RLOO",
     "sft": "posttrain.algorithms.sft:SFT",
 }

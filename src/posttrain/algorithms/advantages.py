@@ -31,7 +31,7 @@ def leave_one_out(rewards: Tensor, group: Tensor) -> Tensor:
     Unbiased, since r_i is not in its own baseline.
     Equals k / (k − 1) · (r_i − mean) for a group of k rows; 0 for a row alone.
     """
-    size = _size(group)
+    size = _size(group).double()
     return centred(rewards, group) * (size / (size - 1).clamp(min=1)).to(rewards.dtype)
 
 
@@ -41,6 +41,23 @@ def standardised(rewards: Tensor, group: Tensor) -> Tensor:
     varies = _varies(rewards, group)
     score = (rewards.double() - mean) / torch.where(varies, variance, 1.0).sqrt()
     return torch.where(varies, score.to(rewards.dtype), 0.0)
+
+
+def plain(rewards: Tensor, group: Tensor) -> Tensor:
+    """Return the rewards as they are: no row is compared with its group."""
+    return rewards
+
+
+def over_batch(values: Tensor, mask: Tensor) -> Tensor:
+    """Return (v − mean) / standard deviation over all scored tokens of the batch [row, time], 0 elsewhere.
+
+    The population's deviation, each token weighing the same: Hu et al. 2025 (arXiv:2501.03262).
+    """
+    scored = values[mask].double()
+    if scored.numel() == 0 or bool((scored == scored[0]).all()):
+        return torch.zeros_like(values)
+    score = (values.double() - scored.mean()) / scored.std(correction=0)
+    return torch.where(mask, score.to(values.dtype), 0.0)
 
 
 def over_tokens(advantages: Tensor, mask: Tensor) -> Tensor:

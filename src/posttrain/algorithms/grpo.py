@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
-from posttrain.algorithms.advantages import centred, over_tokens, standardised, varied
-from posttrain.algorithms.losses import (
-    anchor_of,
-    clipped_surrogate,
-    k3,
-    num_scored,
-    over_rows,
-    ratio,
-    truncated_correction,
-)
+from posttrain.algorithms.advantages import centred, standardised
+from posttrain.algorithms.corrections import Correction
+from posttrain.algorithms.credit import credited, has_signal
+from posttrain.algorithms.kl import Divergence
+from posttrain.algorithms.losses import anchor_of, clipped_surrogate, num_scored, over_rows, ratio
+from posttrain.algorithms.penalties import needed, penalised, penalties
 from posttrain.batch import Batch
 from posttrain.protocols import Need, Outputs, Term
 from posttrain.types import Group
@@ -32,40 +28,45 @@ class GRPO:
         A_i = (r_i − mean) / std over the group
 
     R counts rows over the whole optimizer step. Different here: clip-higher (arXiv:2503.14476); c_t, the
-    truncated correction from sampler to anchor (`correction_cap`, 0: off); w_i, the row's weight; equal
-    rewards give advantages of exactly 0 instead of a small number over an added constant.
+    correction from sampler to anchor (`correction_cap`, 0: off; see `Correction`); w_i, the row's weight;
+    equal rewards give advantages of exactly 0 instead of a small number over an added constant.
+    `turn_gamma` gives each turn its own return; `divergence` and `entropy` set the penalties.
     """
 
     clip_low: Annotated[float, Gt(0), Le(1)] = 0.2
     clip_high: Annotated[float, Gt(0)] = 0.28
     kl: Annotated[float, Ge(0)] = 0.0
+    divergence: Divergence = field(default_factory=Divergence)
+    entropy: Annotated[float, Ge(0)] = 0.0
     correction_cap: Annotated[float, Ge(0)] = 2.0
+    correction: Correction = field(default_factory=Correction)
+    turn_gamma: Annotated[float, Ge(0), Le(1)] | None = None
     normalise: bool = True
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Ask for the reference's log-probabilities if KL is penalised."""
-        return frozenset({"reference"}) if self.kl > 0 else frozenset()
+        """Ask for what the penalties read."""
+        return needed(self.kl, self.divergence, self.entropy)
 
     def keeps(self, group: Group) -> bool:
         """Tell whether rewards differ within the group: otherwise every advantage is 0."""
-        return varied(group)
+        return has_signal(group, self.turn_gamma)
 
     def advantages(self, batch: Batch) -> Tensor:
-        """Return each row's standing in its group, on all its scored tokens."""
+        """Return each row's (or turn's) standing in its group, on all its scored tokens."""
         standing = standardised if self.normalise else centred
-        return over_tokens(standing(batch.rewards, batch.group), batch.mask)
+        rewards = penalised(batch.rewards, batch, self.kl, self.divergence)
+        return credited(standing, rewards, batch, self.turn_gamma)
 
     def loss(self, outputs: Outputs, batch: Batch) -> Mapping[str, Term]:
         """Return the negated objective as rows' token means, summed over rows."""
         anchor, length = anchor_of(outputs, batch), num_scored(batch)
-        surrogate = clipped_surrogate(
-            ratio(outputs.logprobs, anchor), batch.advantages, self.clip_low, self.clip_high
-        )
-        weight = truncated_correction(anchor, batch.sampler_logprobs, self.correction_cap)
-        terms = {"policy": Term(-(over_rows(weight * surrogate, batch) / length).sum(), "rows")}
-        if self.kl > 0:
-            assert batch.reference_logprobs is not None, "annotate the batch with the reference first"
-            divergence = over_rows(k3(outputs.logprobs, batch.reference_logprobs), batch) / length
-            terms["kl"] = Term(self.kl * divergence.sum(), "rows")
-        return terms
+        ratios = ratio(outputs.logprobs, anchor)
+        surrogate = clipped_surrogate(ratios, batch.advantages, self.clip_low, self.clip_high)
+        weights = self.correction.weights(outputs.logprobs, anchor, batch, self.correction_cap)
+        components = {"policy": -weights * surrogate}
+        components |= penalties(outputs, batch, self.kl, self.divergence, self.entropy)
+        return {
+            name: Term((over_rows(values, batch) / length).sum(), "rows")
+            for name, values in components.items()
+        }

@@ -1,4 +1,4 @@
-"""Terms of a loss, token by token: ratios, clipping, corrections and divergences on [row, time] tensors."""
+"""Terms of a loss, token by token: ratios and clipping on [row, time] tensors, and sums over rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,25 @@ Beyond it the gradient of that token is 0: it is too far off-policy to teach any
 """
 
 
+def bounded_exp(log_ratio: Tensor) -> Tensor:
+    """Return exp(log_ratio), the log cut to ± MAX_LOG_RATIO."""
+    return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+
+
 def ratio(logprobs: Tensor, other: Tensor) -> Tensor:
     """Return exp(logprobs − other), the log cut to ± MAX_LOG_RATIO."""
-    return (logprobs - other).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    return bounded_exp(logprobs - other)
+
+
+def sequence_ratio(logprobs: Tensor, other: Tensor, batch: Batch) -> Tensor:
+    """Return s_it = (π(y_i)/π_other(y_i))^(1/|y_i|): each row's ratio at all its tokens [row, time].
+
+    Zheng et al. 2025 (arXiv:2507.18071), eq. 7, in GSPO-token's form (eq. 14): the value is the row's, the
+    gradient of each place is s_i ∇ log π(y_it) of its own token.
+    """
+    gap = torch.where(batch.mask, logprobs - other, 0.0).detach()
+    mean = gap.sum(1, keepdim=True) / num_scored(batch)[:, None]
+    return bounded_exp(mean + logprobs - logprobs.detach())
 
 
 def anchor_of(outputs: Outputs, batch: Batch) -> Tensor:
@@ -34,22 +50,6 @@ def clipped_surrogate(ratios: Tensor, advantages: Tensor, low: float, high: floa
     `high` > `low` is the clip-higher of DAPO (arXiv:2503.14476), eq. 10.
     """
     return torch.minimum(ratios * advantages, ratios.clamp(1.0 - low, 1.0 + high) * advantages)
-
-
-def truncated_correction(anchor: Tensor, sampler: Tensor, cap: float) -> Tensor:
-    """Return min(anchor / sampler, cap) as probabilities, detached; ones if `cap` is 0.
-
-    It weighs a token by how likely the trainer's numerics or a newer version are to write it.
-    """
-    if cap == 0:
-        return torch.ones_like(anchor)
-    return ratio(anchor.detach(), sampler).clamp(max=cap)
-
-
-def k3(logprobs: Tensor, reference: Tensor) -> Tensor:
-    """Return π_ref/π − log(π_ref/π) − 1 ≥ 0: the KL estimate of arXiv:2402.03300, eq. 4 (Schulman's k3)."""
-    log_ratio = (reference - logprobs).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return log_ratio.exp() - log_ratio - 1.0
 
 
 def over_rows(values: Tensor, batch: Batch) -> Tensor:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
-import torch
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from torch import Tensor
 
-from posttrain.algorithms.advantages import leave_one_out, over_tokens, varied
-from posttrain.algorithms.losses import k3, over_rows, truncated_correction
+from posttrain.algorithms.advantages import leave_one_out
+from posttrain.algorithms.corrections import Correction
+from posttrain.algorithms.credit import credited, has_signal
+from posttrain.algorithms.kl import Divergence
+from posttrain.algorithms.losses import over_rows
+from posttrain.algorithms.penalties import needed, penalised, penalties
 from posttrain.batch import Batch
 from posttrain.protocols import Denominator, Need, Outputs, Term
 from posttrain.types import Group
@@ -27,37 +30,39 @@ class RLOO:
     `denominator = "rows"`; the default divides by the batch's scored tokens instead, one factor for the
     whole step: the same direction, at a size that does not grow with the answers' length.
     c_i = min(π(y_i)/sampler(y_i), correction_cap) over the whole answer, detached (0: off), keeps further
-    updates on one batch and the sampler's numerics honest. The KL is k3 in the loss, not in the reward.
+    updates on one batch and the sampler's numerics honest: no ratio is clipped, so it reaches from the
+    sampler to the current policy. The paper's KL is `divergence = { estimate = "k1", place = "reward" }`.
     """
 
     kl: Annotated[float, Ge(0)] = 0.0
+    divergence: Divergence = field(default_factory=Divergence)
+    entropy: Annotated[float, Ge(0)] = 0.0
     correction_cap: Annotated[float, Ge(0)] = 2.0
+    correction: Correction = field(default_factory=Correction)
+    turn_gamma: Annotated[float, Ge(0), Le(1)] | None = None
     denominator: Denominator = "tokens"
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Ask for the reference's log-probabilities if KL is penalised."""
-        return frozenset({"reference"}) if self.kl > 0 else frozenset()
+        """Ask for what the penalties read."""
+        return needed(self.kl, self.divergence, self.entropy)
 
     def keeps(self, group: Group) -> bool:
         """Tell whether rewards differ within the group: otherwise every advantage is 0."""
-        return varied(group)
+        return has_signal(group, self.turn_gamma)
 
     def advantages(self, batch: Batch) -> Tensor:
-        """Return each row's reward above its peers' mean, on all its scored tokens."""
-        return over_tokens(leave_one_out(batch.rewards, batch.group), batch.mask)
+        """Return each row's (or turn's) reward above its peers' mean, on all its scored tokens."""
+        rewards = penalised(batch.rewards, batch, self.kl, self.divergence)
+        return credited(leave_one_out, rewards, batch, self.turn_gamma)
 
     def loss(self, outputs: Outputs, batch: Batch) -> Mapping[str, Term]:
         """Return −c_i A_i log π(y_i), summed over rows."""
-        answers, sampled = (
-            torch.where(batch.mask, logprobs, 0.0).sum(1)
-            for logprobs in (outputs.logprobs.detach(), batch.sampler_logprobs)
-        )
-        weight = truncated_correction(answers, sampled, self.correction_cap)
-        scores = over_rows(batch.advantages * outputs.logprobs, batch)
-        terms = {"policy": Term(-(weight * scores).sum(), self.denominator)}
-        if self.kl > 0:
-            assert batch.reference_logprobs is not None, "annotate the batch with the reference first"
-            divergence = over_rows(k3(outputs.logprobs, batch.reference_logprobs), batch).sum()
-            terms["kl"] = Term(self.kl * divergence, self.denominator)
-        return terms
+        current = outputs.logprobs.detach()
+        weights = self.correction.weights(current, current, batch, self.correction_cap, "sequence")
+        components = {"policy": -weights * batch.advantages * outputs.logprobs}
+        components |= penalties(outputs, batch, self.kl, self.divergence, self.entropy)
+        return {
+            name: Term(over_rows(values, batch).sum(), self.denominator)
+            for name, values in components.items()
+        }

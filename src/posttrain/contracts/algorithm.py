@@ -62,9 +62,10 @@ def advantages_fit_the_batch(algorithm: Algorithm) -> None:
 
 
 def equal_rewards_teach_nothing(algorithm: Algorithm) -> None:
-    """A group whose rewards are equal has advantages of exactly 0."""
+    """Equal rewards give advantages of exactly 0, where the policy is still the reference."""
     for reward in (0.0, 0.1, 1.0, 1e-8, 1e8):
-        batch = replace(example_batch(), rewards=torch.full((6,), reward))
+        batch = example_batch()
+        batch = replace(batch, rewards=torch.full((6,), reward), reference_logprobs=batch.anchor_logprobs)
         assert bool((algorithm.advantages(batch) == 0).all()), f"equal rewards of {reward} have an advantage"
 
 
@@ -82,16 +83,22 @@ def losses_are_finite_at_extreme_ratios(algorithm: Algorithm) -> None:
 
 
 def losses_do_not_depend_on_micro_batches(algorithm: Algorithm) -> None:
-    """Sums over two micro-batches divided by the whole batch's counts give the whole batch's loss."""
+    """Micro-batches, divided by the whole batch's counts, add up to its loss and have its gradients."""
     batch = _prepared(algorithm)
-    outputs, _ = _outputs(batch, batch.sampler_logprobs - 0.1)
+    outputs, inputs = _outputs(batch, batch.sampler_logprobs - 0.1)
     whole = _total(algorithm, outputs, batch, batch)
-    parts = torch.zeros(())
-    for rows in (torch.tensor([0, 1, 2, 3]), torch.tensor([4, 5])):
-        part = batch.rows(rows)
-        outputs, _ = _outputs(part, part.sampler_logprobs - 0.1)
-        parts = parts + _total(algorithm, outputs, part, batch)
-    assert torch.allclose(whole, parts, atol=1e-6), f"whole {float(whole)}, in parts {float(parts)}"
+    slopes = _gradients(whole, inputs)
+    for split in ([[0, 1, 2, 3], [4, 5]], [[0], [1, 2], [3], [4], [5]]):
+        parts = torch.zeros(())
+        for rows in map(torch.tensor, split):
+            part = batch.rows(rows)
+            outputs, inputs = _outputs(part, part.sampler_logprobs - 0.1)
+            share = _total(algorithm, outputs, part, batch)
+            for slope, own in zip(slopes, _gradients(share, inputs), strict=True):
+                expected = slope[rows, : own.shape[1]]
+                assert torch.allclose(expected, own, atol=1e-6), "a gradient depends on the micro-batch"
+            parts = parts + share.detach()
+        assert torch.allclose(whole, parts, atol=1e-6), f"whole {float(whole)}, in parts {float(parts)}"
 
 
 def tokens_outside_the_mask_have_no_gradient(algorithm: Algorithm) -> None:

@@ -21,7 +21,7 @@ from posttrain.policy.head import scored_logprobs
 from posttrain.policy.layout import Kind, lay_out
 from posttrain.policy.microbatch import split
 from posttrain.policy.optimizer import AdamW, Optimizer
-from posttrain.policy.stats import Drift, Pass, UpdateStats
+from posttrain.policy.stats import Drift, Pass, UpdateStats, num_silent
 from posttrain.protocols import Algorithm, Denominator, Need, Outputs
 from posttrain.types import JSON
 
@@ -101,7 +101,7 @@ class Policy:
             gradient_norm=last.gradient_norm,
             learning_rate=rate,
             entropy=last.drift.surprise / tokens,
-            clip_share=last.drift.far / tokens,
+            clip_share=last.num_silent / tokens,
             sampler_kl=last.drift.kl / tokens,
             mismatch=passes[0].drift.apart,
             num_tokens=batch.num_scored,
@@ -191,6 +191,7 @@ class Policy:
             shares = {name: term.sum / counts[term.denominator] for name, term in terms.items()}
             loss = torch.stack(list(shares.values())).sum()
             if loss.requires_grad and bool(loss.isfinite()):
+                done.num_silent += num_silent(terms, outputs.logprobs, on_device)
                 loss.backward()  # type: ignore[no-untyped-call]
         for name, share in shares.items():
             done.components[name] = done.components.get(name, 0.0) + float(share.detach())
