@@ -103,5 +103,11 @@ def test_hostile_text_is_read_in_bounded_time() -> None:
         exact(extract_answer(piece * 100_000), "3")
 
 
+def test_the_last_closed_tag_counts_whatever_is_left_open() -> None:
+    assert extract_answer("<answer>3</answer> no, <ANSWER> 4 </Answer> or <answer>5") == "4"
+    assert extract_answer("<answer>a<answer>b</answer>") == "b"
+    assert extract_answer("</answer>\n7") == "7"
+
+
 def test_examples_in_docstrings_hold() -> None:
     assert doctest.testmod(match).failed == 0

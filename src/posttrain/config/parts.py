@@ -71,6 +71,11 @@ def construct(
     return part
 
 
+def find(name: str, table: Mapping[str, str], *, source: str, key: str, expected: str) -> object:
+    """Give the object that `use = name` refers to as it stands, nothing called. Raises ConfigError."""
+    return _find(name, table, Place(str(source), key), expected)[0]
+
+
 def _find(name: str, table: Mapping[str, str], place: Place, noun: str) -> tuple[Any, str | None]:
     """Give the object behind a name, and the first argument that came with a short name."""
     short, colon, rest = name.partition(":")

@@ -35,6 +35,14 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     return data
 
 
+def table(overrides: Sequence[str]) -> dict[str, Any]:
+    """Give the table that overrides make by themselves. Raises ConfigError."""
+    data: dict[str, Any] = {}
+    for override in overrides:
+        _override(data, override)
+    return data
+
+
 def _check_finite(value: Any, path: Path, key: str) -> None:
     """Refuse nan and inf, which TOML knows and no setting means; and integers no machine holds."""
     if isinstance(value, dict | list):

@@ -29,10 +29,14 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a part takes: named settings in order, and the type of any others (`**settings`), if it does."""
+    """What a part takes: named settings in order, and the type of any others (`**settings`), if it does.
+
+    `places` are arguments annotated `Place`: no settings, they are told where the part's table stands.
+    """
 
     named: tuple[Setting, ...]
     others: Setting | None = None
+    places: tuple[str, ...] = ()
 
 
 def build(cls: type[T], data: Mapping[str, Any], *, source: str, key: str = "") -> T:
@@ -46,7 +50,8 @@ def build(cls: type[T], data: Mapping[str, Any], *, source: str, key: str = "") 
 
 def call(target: Callable[..., T], data: Mapping[str, Any], place: Place) -> T:
     """Call a class or function with a table as its typed keyword arguments."""
-    arguments = _arguments(settings_of(target, place), data, place)
+    settings = settings_of(target, place)
+    arguments = _arguments(settings, data, place) | dict.fromkeys(settings.places, place)
     try:
         return target(**arguments)
     except ConfigError as error:
@@ -75,7 +80,9 @@ def settings_of(target: Any, place: Place) -> Settings:
         s for s, p in zip(given, parameters, strict=True) if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     )
     others = [s for s, p in zip(given, parameters, strict=True) if p.kind is p.VAR_KEYWORD]
-    return Settings(named, others[0] if others else None)
+    places = tuple(s.name for s in named if s.kind is Place)
+    named = tuple(s for s in named if s.kind is not Place)
+    return Settings(named, others[0] if others else None, places)
 
 
 def _arguments(settings: Settings, data: Mapping[str, Any], place: Place) -> dict[str, Any]:

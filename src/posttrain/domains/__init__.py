@@ -9,5 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-DOMAINS: Mapping[str, str] = MappingProxyType({"generated": "posttrain.domains.generated:generated"})
+DOMAINS: Mapping[str, str] = MappingProxyType(
+    {
+        "extraction": "posttrain.domains.extraction:extraction",
+        "generated": "posttrain.domains.generated:generated",
+        "rows": "posttrain.domains.rows:rows",
+    }
+)
 """Short name → `module:function`, as text, so that reading the table imports nothing."""
