@@ -1,20 +1,23 @@
 """The domain contract on our domains, on the example, and on domains that break each rule."""
 
+import asyncio
 import importlib.util
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from posttrain.contracts.domain import check_domain
+from posttrain.contracts.domain import check_domain, inspect_domain
 from posttrain.domains.generated import generated
 from posttrain.domains.sets import NO_GOLD, SOUND
 from posttrain.protocols import Sandbox
-from posttrain.types import Domain, Message, Reward, Split, Task, Trajectory
+from posttrain.types import Domain, Message, Reward, Split, Task, TaskFunction, Trajectory
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = (
@@ -77,6 +80,61 @@ async def stern(trajectory: Trajectory, sandbox: Sandbox, files: Mapping[str, by
 
 TOY = Domain("toy", lambda split, level: None, task, verify)
 COUNTER = iter(range(1_000_000))
+
+
+def revealing(split: Split, level: int, index: int) -> Task:
+    made = task(split, level, index)
+    return replace(made, prompt=(Message("user", f"{split} {index}? The answer is {index}."),))
+
+
+def quoting(split: Split, level: int, index: int) -> Task:
+    tests = f"assert f({index}) == {index} and g({split!r})"
+    made = task(split, level, index)
+    return replace(
+        made, prompt=(Message("user", f"Make this pass: {tests}"),), reference={"hidden_tests": tests}
+    )
+
+
+def ending(split: Split, level: int, index: int) -> Task:
+    return [task(split, level, i) for i in range(9)][index]
+
+
+def hanging(split: Split, level: int, index: int) -> Task:
+    threading.Event().wait(2)
+    return task(split, level, index)
+
+
+async def falling_over(trajectory: Trajectory, sandbox: Sandbox, files: Mapping[str, bytes]) -> Reward:
+    return Reward(float(int(trajectory.answer) == int(trajectory.task.reference["answer"])))
+
+
+async def moody(trajectory: Trajectory, sandbox: Sandbox, files: Mapping[str, bytes]) -> Reward:
+    return Reward(-float(next(COUNTER)))
+
+
+async def blocking(trajectory: Trajectory, sandbox: Sandbox, files: Mapping[str, bytes]) -> Reward:
+    time.sleep(0.7)
+    return await verify(trajectory, sandbox, files)
+
+
+async def waiting(trajectory: Trajectory, sandbox: Sandbox, files: Mapping[str, bytes]) -> Reward:
+    await asyncio.sleep(0.7 if trajectory.answer == "no" else 0)
+    return await verify(trajectory, sandbox, files)
+
+
+async def endless(trajectory: Trajectory, sandbox: Sandbox, files: Mapping[str, bytes]) -> Reward:
+    await asyncio.Event().wait()
+    return Reward(0.0)
+
+
+async def chatty(trajectory: Trajectory, session: object) -> tuple[Message, ...]:
+    return "next"  # type: ignore[return-value]
+
+
+async def by_number(trajectory: Trajectory, sandbox: Sandbox, files: Mapping[str, bytes]) -> Reward:
+    return 1.0  # type: ignore[return-value]
+
+
 BROKEN = {
     "task is pure": replace(TOY, task=lambda s, lv, i: replace(task(s, lv, i), level=next(COUNTER))),
     "splits are disjoint": replace(TOY, task=lambda s, lv, i: task("train", lv, i)),
@@ -89,6 +147,18 @@ BROKEN = {
     ),
     "task names its domain": replace(TOY, name="other"),
     "has tasks": replace(TOY, size=lambda split, level: 0),
+    "size can be called": replace(TOY, size=lambda split: None),  # type: ignore[arg-type, misc]
+    "task can be called": replace(TOY, task=hanging),
+    "task is a Task": replace(TOY, task=lambda s, lv, i: {"id": i}),  # type: ignore[arg-type, return-value]
+    "ids tell tasks apart": replace(TOY, task=lambda s, lv, i: replace(task(s, lv, i), id=s)),
+    "tasks never run out": replace(TOY, size=lambda split, level: 9, task=ending),
+    "prompts keep the answer back": replace(TOY, task=revealing),
+    "verify raises nothing": replace(TOY, verify=falling_over),
+    "equal attempts get equal rewards": replace(TOY, verify=moody),
+    "verify leaves the loop free": replace(TOY, verify=blocking),
+    "verify keeps its deadline": replace(TOY, verify=endless),
+    "respond gives messages or None": replace(TOY, respond=chatty),
+    "max_turns is positive": replace(TOY, respond=chatty, max_turns=0),
 }
 
 
@@ -98,7 +168,50 @@ def test_a_sound_toy_has_no_findings() -> None:
 
 @pytest.mark.parametrize("rule", [rule for rule in BROKEN if rule != "prompt is not empty"])
 def test_each_rule_is_found_broken(rule: str) -> None:
-    assert rule in {finding.rule for finding in check_domain(BROKEN[rule], num_tasks=3)}
+    found = check_domain(BROKEN[rule], num_tasks=3, wrong_answers=("", "no"), deadline_seconds=0.8)
+    assert rule in {finding.rule for finding in found}
+    assert all(finding.detail for finding in found)
+
+
+def test_every_rule_has_a_domain_that_breaks_it() -> None:
+    rules = asyncio.run(inspect_domain(replace(TOY, respond=chatty), num_tasks=2))
+    assert {outcome.rule for outcome in rules.outcomes} == BROKEN.keys()
+
+
+@pytest.mark.parametrize("make", [revealing, quoting])
+def test_a_prompt_that_holds_the_answer_or_the_hidden_tests_is_found(make: TaskFunction) -> None:
+    rules = [finding.rule for finding in check_domain(replace(TOY, task=make, success=9.0), num_tasks=3)]
+    assert "prompts keep the answer back" in rules
+
+
+def test_a_short_answer_that_a_prompt_offers_as_a_choice_is_no_leak() -> None:
+    def offering(split: Split, level: int, index: int) -> Task:
+        prompt = (Message("user", f"{split} {index}: is {index} or {index + 1} the answer?"),)
+        return replace(task(split, level, index), prompt=prompt)
+
+    assert check_domain(replace(TOY, task=offering), num_tasks=3) == []
+
+
+def test_a_verifier_that_awaits_does_not_block() -> None:
+    domain = replace(TOY, verify=waiting, size=lambda split, level: 1)
+    assert check_domain(domain, num_tasks=1, wrong_answers=("no",)) == []
+
+
+def test_a_domain_that_says_so_may_judge_differently_each_time() -> None:
+    rules = asyncio.run(inspect_domain(replace(TOY, verify=moody, deterministic=False), num_tasks=2))
+    (outcome,) = [o for o in rules.outcomes if o.rule == "equal attempts get equal rewards"]
+    assert outcome.status == "skipped"
+
+
+def test_a_hanging_verifier_is_not_asked_for_every_answer() -> None:
+    (finding,) = check_domain(replace(TOY, verify=endless), num_tasks=8, deadline_seconds=0.1)
+    assert "none within 0.1 s" in finding.detail
+
+
+def test_a_verdict_that_is_no_reward_is_named() -> None:
+    (first, *_) = check_domain(replace(TOY, verify=by_number), num_tasks=1)
+    assert first.rule == "reward is finite"
+    assert "gave float, not a posttrain.Reward" in first.detail
 
 
 def test_an_empty_prompt_is_found() -> None:

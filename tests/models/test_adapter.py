@@ -180,3 +180,48 @@ def test_a_merged_bfloat16_model_stays_bfloat16_and_close(base: Path, tmp_path: 
     layer = model.module.model.layers[0].self_attn.q_proj
     expected = layer.base.weight.float() + 3.0 * layer.lora_B @ layer.lora_A
     torch.testing.assert_close(weight, expected, atol=1e-6, rtol=2**-8)
+
+
+@pytest.mark.parametrize(("key", "value"), [("r", "4"), ("r", 0), ("r", True), ("lora_alpha", "12")])
+def test_numbers_of_an_adapter_s_settings_are_refused_where_they_are_none(
+    base: Path, tmp_path: Path, key: str, value: object
+) -> None:
+    save_adapter(trained(base).module, LORA, tmp_path, str(base))
+    edit(tmp_path, **{key: value})
+    with pytest.raises(ConfigError, match=rf"{tmp_path}.*: {key} is {value!r}, expected a positive number"):
+        read_lora(tmp_path)
+
+
+def test_an_adapter_of_another_base_is_refused_by_that_base_s_weights(base: Path, tmp_path: Path) -> None:
+    other = tiny.make(tmp_path / "other", seed=1)
+    save_adapter(trained(other).module, LORA, tmp_path / "adapter", "the-other")
+    with pytest.raises(
+        ConfigError, match=rf"'{tmp_path}/adapter' was trained on another base \('the-other'\)"
+    ):
+        load_adapter(trained(base).module, tmp_path / "adapter")
+
+
+def test_a_base_is_the_same_in_every_dtype_and_under_every_name(base: Path, tmp_path: Path) -> None:
+    save_adapter(trained(base).module, LORA, tmp_path, "whatever it was called")
+    load_adapter(trained(base, dtype="bfloat16").module, tmp_path)
+
+
+def test_an_adapter_that_cannot_tell_its_base_and_names_another_is_warned_of(
+    base: Path, tmp_path: Path
+) -> None:
+    model = trained(base)
+    save_adapter(model.module, LORA, tmp_path, "someone/another-model")
+    weights = tmp_path / "adapter_model.safetensors"
+    save_file(load_file(weights), weights, metadata={"format": "pt"})
+    with pytest.warns(RuntimeWarning, match=rf"{tmp_path}: made for the base 'someone/another-model'"):
+        load_adapter(model.module, tmp_path)
+
+
+def test_an_adapter_of_another_width_is_refused_with_its_folder(base: Path, tmp_path: Path) -> None:
+    model = trained(base)
+    save_adapter(model.module, LORA, tmp_path, str(base))
+    weights = tmp_path / "adapter_model.safetensors"
+    cut = {name: tensor[..., :-1].contiguous() for name, tensor in load_file(weights).items()}
+    save_file(cut, weights, metadata={"format": "pt"})
+    with pytest.raises(ConfigError, match=rf"'{tmp_path}' does not fit the model: .* has shape"):
+        load_adapter(model.module, tmp_path)

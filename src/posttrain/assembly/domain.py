@@ -18,22 +18,24 @@ SECONDS = 60.0
 NUM_TRIED = 4
 LATER = 1_000_000
 """An index far into training: finite domains begin again after `size` tasks, and must not run out."""
+MEND = "Mend the domain; docs/how-to/own_domain.md says what each function gives."
 ROLES = ("system", "user", "assistant", "tool")
 
 
-def attempted(what: str, work: Callable[[], T], source: str, key: str) -> T:
+def attempted(what: str, work: Callable[[], T], source: str, key: str, hint: str = MEND) -> T:
     """Return what a user's function returns; any failure of it becomes a ConfigError that names it."""
     try:
         return within(SECONDS, work)
     except PosttrainError:
         raise
     except DeadlineExceeded as late:
-        hint = "Its settings may leave no possible task; change them."
         raise ConfigError(
-            f"{what} does not come to an end: {late}", key=key, source=source, hint=hint
+            f"{what} does not come to an end: {late}",
+            key=key,
+            source=source,
+            hint="Its settings may leave nothing to find; change them.",
         ) from None
     except (Exception, SystemExit) as error:
-        hint = "Mend the domain; docs/how-to/own_domain.md says what each function gives."
         raise ConfigError(
             f"{what} raised {type(error).__name__}: {error}", key=key, source=source, hint=hint
         ) from error

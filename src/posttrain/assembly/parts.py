@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +11,7 @@ from posttrain import config as toml
 from posttrain.algorithms import ALGORITHMS
 from posttrain.assembly.domain import attempted, check_domain
 from posttrain.assembly.settings import Config
+from posttrain.assembly.signal import finds_signal
 from posttrain.chat.template import Chat
 from posttrain.curriculum.mixture import Entry, Mixture
 from posttrain.domains import DOMAINS
@@ -23,8 +24,8 @@ from posttrain.policy.policy import Policy
 from posttrain.protocols import Algorithm, Draw, Purpose
 from posttrain.rollouts.collect import Collector
 from posttrain.runtime.inline import Aside
-from posttrain.sandbox.scripted import ScriptedSandbox
-from posttrain.types import Domain, Group, Reward, Split, Trajectory
+from posttrain.sandbox.local import LocalSandbox
+from posttrain.types import Domain, Split
 
 DOMAIN_KEYS = ("level", "weight", "name")
 NUM_CHECKED_PROMPTS = 4
@@ -74,16 +75,20 @@ def _renamed(domain: Domain, name: str) -> Domain:
     return replace(domain, name=name, task=task)
 
 
-def algorithm(config: Config, source: str = "config") -> Algorithm:
-    """Return the algorithm, checked to find a signal in as many attempts as the run takes."""
+def algorithm(config: Config, source: str = "config", entries: Sequence[Entry] = ()) -> Algorithm:
+    """Return the algorithm, checked to find a signal in as many attempts as the run takes.
+
+    `entries` are the config's domains where they are made already.
+    """
     algorithms: type[Algorithm] = Algorithm
     chosen = toml.construct(
         {"use": "grpo", **config.algorithm}, ALGORITHMS, source=source, key="algorithm", expected=algorithms
     )
-    entry = domains(config, source)[0]
-    attempt = Trajectory(entry.domain.task("train", entry.level, 0), (), "stop")
-    verdicts = tuple(Reward(float(i == 0)) for i in range(config.run.attempts))
-    if not chosen.keeps(Group(0, attempt.task, (attempt,) * len(verdicts), verdicts)):
+    entry = (entries or domains(config, source))[0]
+    task, attempts = entry.domain.task("train", entry.level, 0), config.run.attempts
+    what = f"{type(chosen).__name__}.keeps"
+    hint = "Mend the algorithm; `posttrain check` runs its contract."
+    if not attempted(what, lambda: finds_signal(chosen, task, attempts), source, "algorithm", hint):
         raise ConfigError(
             f"{config.run.attempts} attempt(s) at a task give {type(chosen).__name__} nothing to compare",
             key="run.attempts",
@@ -103,7 +108,7 @@ class Parts:
     engine: TorchEngine
     entries: tuple[Entry, ...]
     algorithm: Algorithm
-    sandbox: ScriptedSandbox
+    sandbox: LocalSandbox
     aside: Aside
 
     def policy(self, optimizer: AdamW, total_steps: int) -> Policy:
@@ -133,17 +138,20 @@ class Parts:
 @asynccontextmanager
 async def opened(config: Config, source: str = "config") -> AsyncIterator[Parts]:
     """Open the parts of `config`, check that prompts fit, and close everything at the end."""
-    entries, chosen = domains(config, source), algorithm(config, source)
+    entries = domains(config, source)
+    chosen = algorithm(config, source, entries)
+    sandbox = config.sandbox.lazy(source)
     model = load(config.model, config.run.seed)
     chat = Chat(model.tokenizer, model.stop_tokens, config.system)
     aside, engine = Aside(), TorchEngine(model, config.engine)
-    parts = Parts(config, model, chat, engine, entries, chosen, ScriptedSandbox(), aside)
+    parts = Parts(config, model, chat, engine, entries, chosen, sandbox, aside)
     try:
         _check_prompts(parts, source)
         yield parts
     finally:
         aside.close()
         engine.close()
+        await sandbox.close()
 
 
 def _check_prompts(parts: Parts, source: str) -> None:

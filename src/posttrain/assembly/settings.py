@@ -15,6 +15,7 @@ from posttrain.policy.optimizer import AdamW
 from posttrain.policy.policy import Learner
 from posttrain.protocols import Sampling
 from posttrain.rollouts.judge import Deadlines
+from posttrain.sandbox.local import Local
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class Config:
     sft: Sft = Sft()
     evaluation: Evaluation = Evaluation()
     deadlines: Deadlines = field(default_factory=Deadlines)
+    sandbox: Local = field(default_factory=Local)
 
 
 def read(path: Path, overrides: Sequence[str] = (), *, training: bool = True) -> Config:
@@ -88,6 +90,7 @@ def read(path: Path, overrides: Sequence[str] = (), *, training: bool = True) ->
     ]:
         if not 0 < number < float("inf"):
             raise ConfigError(f"{number} is not a positive number", key=key, source=path, hint="Raise it.")
+    config.sandbox.check(str(path))
     _check_possible(config, path, training)
     return config
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from posttrain import __version__
-from posttrain.cli import bench, model, runs
+from posttrain.cli import bench, check, model, new, runs, sandbox
 from posttrain.errors import boundary
 
 INTERRUPTED = 130
@@ -25,8 +25,11 @@ app = typer.Typer(
     help="Post-train language models by reinforcement learning on verifiable work.",
 )
 app.add_typer(runs.app)
+app.add_typer(check.app)
+app.add_typer(new.app)
 app.add_typer(model.app, name="model")
 app.add_typer(bench.app, name="bench")
+app.add_typer(sandbox.app, name="sandbox")
 
 
 def _version(asked: bool) -> None:

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from posttrain.errors import ConfigError
 from posttrain.models.folder import quiet
 from posttrain.models.language_model import LanguageModel
+from posttrain.models.lineage import fingerprint, warn_of_another_name
 from posttrain.models.lora import Lora, LoraLinear, load_owned, owned
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+BASE = "posttrain_base"
+"""Under this name the weights file says which base the adapter was trained on."""
 _PREFIX = "base_model.model."
 _HARMLESS = frozenset({
     "auto_mapping", "base_model_name_or_path", "corda_config", "ensure_weight_tying", "eva_config",
@@ -34,7 +37,7 @@ def save_adapter(module: nn.Module, lora: Lora, folder: Path, source: str) -> No
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {_peft_name(name): p.detach().float().cpu().contiguous() for name, p in owned(module)}
-    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt", BASE: fingerprint(module)})
     alpha: Any = int(lora.alpha) if float(lora.alpha).is_integer() else lora.alpha
     config = LoraConfig(
         r=lora.rank,
@@ -51,10 +54,11 @@ def save_adapter(module: nn.Module, lora: Lora, folder: Path, source: str) -> No
 def load_adapter(module: nn.Module, folder: Path) -> None:
     """Copy a PEFT adapter into the adapter that `module` has.
 
-    Raises ConfigError naming what differs: rank, alpha, the adapted layers, or a kind of LoRA
-    (DoRA, rsLoRA, biases, …) that is not supported.
+    Raises ConfigError naming the folder and what differs: the base that our own exports were trained on,
+    rank, alpha, the adapted layers, or a kind of LoRA (DoRA, rsLoRA, biases, …) that is not supported.
     """
     found, tensors = read_lora(folder), _tensors(folder)
+    _check_base(module, folder)
     layers = [layer for layer in module.modules() if isinstance(layer, LoraLinear)]
     assert layers, "the module has no adapter to load into"
     rank, alpha = layers[0].lora_A.shape[0], layers[0].scale * layers[0].lora_A.shape[0]
@@ -74,30 +78,19 @@ def load_adapter(module: nn.Module, folder: Path) -> None:
                 key="model.adapter",
                 hint="The file is damaged or its training diverged; use another adapter.",
             )
-    load_owned(module, {_own_name(name): tensor.float() for name, tensor in tensors.items()})
+    try:
+        load_owned(module, {_own_name(name): tensor.float() for name, tensor in tensors.items()})
+    except ConfigError as error:
+        raise ConfigError(
+            f"{str(folder)!r} does not fit the model: {error}",
+            key="model.adapter",
+            hint="Use the base that the adapter was trained on.",
+        ) from error
 
 
 def read_lora(folder: Path) -> Lora:
     """Return the settings of a PEFT adapter; targets are the layer names that it holds weights for."""
-    from peft import LoraConfig, PeftConfig
-
-    if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
-        raise ConfigError(
-            f"{str(folder)!r} lacks {CONFIG} or {WEIGHTS}",
-            key="model.adapter",
-            hint="Give a folder that PEFT or a run's export wrote.",
-        )
-    try:
-        config = PeftConfig.from_pretrained(str(folder))
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"{folder / CONFIG} cannot be read ({error})", key="model.adapter") from error
-    if not isinstance(config, LoraConfig) or (unfit := _unsupported(config)):
-        kind = unfit if isinstance(config, LoraConfig) else str(config.peft_type)
-        raise ConfigError(
-            f"{folder / CONFIG}: {kind} is not supported",
-            key="model.adapter",
-            hint="Use a plain LoRA adapter, or merge this one into its base with PEFT and load that folder.",
-        )
+    config = _config(folder)
     return Lora(rank=config.r, alpha=float(config.lora_alpha), targets=_targets(_tensors(folder)))
 
 
@@ -124,6 +117,52 @@ def _merge(layer: LoraLinear) -> nn.Linear:
     update = layer.scale * (layer.lora_B.float() @ layer.lora_A.float())
     layer.base.weight = nn.Parameter((weight.float() + update).to(weight.dtype), requires_grad=False)
     return layer.base
+
+
+def _check_base(module: nn.Module, folder: Path) -> None:
+    """Raise ConfigError if the adapter was trained on other weights than the module's, as far as it says."""
+    named = _config(folder).base_model_name_or_path
+    with safe_open(folder / WEIGHTS, "pt") as file:
+        base = (file.metadata() or {}).get(BASE)
+    if base is None:
+        warn_of_another_name(module, named, str(folder))
+    elif base != fingerprint(module):
+        raise ConfigError(
+            f"{str(folder)!r} was trained on another base ({named!r}), whose weights are not this model's",
+            key="model.adapter",
+            hint="Set model.source to that base, or choose another adapter.",
+        )
+
+
+def _config(folder: Path) -> Any:
+    """Return PEFT's LoraConfig of a folder, of a kind and with numbers that are supported."""
+    from peft import LoraConfig, PeftConfig
+
+    if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
+        raise ConfigError(
+            f"{str(folder)!r} lacks {CONFIG} or {WEIGHTS}",
+            key="model.adapter",
+            hint="Give a folder that PEFT or a run's export wrote.",
+        )
+    try:
+        config = PeftConfig.from_pretrained(str(folder))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigError(f"{folder / CONFIG} cannot be read ({error})", key="model.adapter") from error
+    if not isinstance(config, LoraConfig) or (unfit := _unsupported(config)):
+        kind = unfit if isinstance(config, LoraConfig) else str(config.peft_type)
+        raise ConfigError(
+            f"{folder / CONFIG}: {kind} is not supported",
+            key="model.adapter",
+            hint="Use a plain LoRA adapter, or merge this one into its base with PEFT and load that folder.",
+        )
+    for key, value, kinds in (("r", config.r, (int,)), ("lora_alpha", config.lora_alpha, (int, float))):
+        if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
+            raise ConfigError(
+                f"{folder / CONFIG}: {key} is {value!r}, expected a positive number",
+                key="model.adapter",
+                hint="Write it as PEFT does, or export the adapter again.",
+            )
+    return config
 
 
 def _unsupported(config: Any) -> str:
@@ -170,5 +209,5 @@ def _differs(folder: Path, found: str, wanted: str, setting: str) -> ConfigError
     return ConfigError(
         f"the {found} in {str(folder)!r}, the model has {wanted}",
         key="model.adapter",
-        hint=f"Set model.lora.{setting} to the adapter's.",
+        hint=f"Set model.lora.{setting} to the adapter's; `eval` compares adapters of one shape.",
     )

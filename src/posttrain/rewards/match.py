@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from itertools import pairwise
 
-_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _ANNOUNCED = re.compile(r"\banswer(?:\s+is)?\s*(?::\*\*|:|\bis\b)\s*(?=\S)", re.IGNORECASE)
 # No leading zeros: '007' is a spelling of its own where answers are strings of digits.
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,2}(?:,[0-9]{3})+|[1-9][0-9]*)(?:\.[0-9]+)?")
-# Bounds the cost of the patterns on hostile text; no answer of ours stands further from the end.
-_MAX_CHARACTERS = 20_000
 # Bounds the cost of the patterns on hostile text; no answer of ours stands further from the end.
 _MAX_CHARACTERS = 20_000
 _WRAPPERS = (("$$", "$$"), ("**", "**"), ("$", "$"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"))
@@ -33,12 +32,12 @@ def extract_answer(text: str, num_lines: int = 1) -> str:
     '\\frac{1}{2}'
     """
     text = text[-_MAX_CHARACTERS:]
-    text = text[-_MAX_CHARACTERS:]
     boxed = _last_boxed(text)
     if boxed is not None:
         return boxed.strip()
-    if tagged := _TAGGED.findall(text):
-        return str(tagged[-1]).strip()
+    tagged = _last_tagged(text)
+    if tagged is not None:
+        return tagged.strip()
     if announced := list(_ANNOUNCED.finditer(text)):
         lines = text[announced[-1].end() :].strip().splitlines()
         return "\n".join(lines[:num_lines]).strip()
@@ -91,6 +90,15 @@ def _unwrap(text: str) -> str:
         if inner and text == left + inner + right and left not in inner and right not in inner:
             return inner.strip()
     return text
+
+
+def _last_tagged(text: str) -> str | None:
+    """Return what stands in the last <answer>…</answer>, in time linear in the text; None without one."""
+    tags = list(_TAG.finditer(text))
+    for opening, closing in reversed(list(pairwise(tags))):
+        if not opening[1] and closing[1]:
+            return text[opening.end() : closing.start()]
+    return None
 
 
 def _last_boxed(text: str) -> str | None:

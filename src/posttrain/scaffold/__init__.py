@@ -1,0 +1,1 @@
+"""`posttrain new`: a domain package to begin from; its files are templates beside this module."""
