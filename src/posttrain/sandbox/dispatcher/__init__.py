@@ -1,0 +1,1 @@
+"""The dispatcher: a process of its own that holds hidden tests and compares."""
