@@ -101,6 +101,15 @@ def test_saving_and_loading_gives_back_every_adapter_weight_exactly(base: Path, 
     assert settings["target_modules"] == sorted(settings["target_modules"])
 
 
+def test_equal_adapters_are_saved_as_equal_bytes(base: Path, tmp_path: Path) -> None:
+    model = trained(base)
+    saved = set()
+    for i in range(8):
+        save_adapter(model.module, LORA, tmp_path / str(i), str(base))
+        saved.add(b"".join(path.read_bytes() for path in sorted((tmp_path / str(i)).iterdir())))
+    assert len(saved) == 1
+
+
 @pytest.mark.parametrize(
     ("lora", "problem"),
     [

@@ -9,14 +9,16 @@ import asyncio
 import copy
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
+from posttrain.bench import vllm
 from posttrain.bench.result import Result, Setting, compare
 from posttrain.engines.torch import Torch, TorchEngine
 from posttrain.models.forward import head_weight
@@ -46,9 +48,15 @@ class Workload:
         return [tuple(torch.randint(vocabulary, (n,), generator=generator).tolist()) for n in lengths]
 
 
-def run(model: LanguageModel, workload: Workload = Workload(), settings: Torch = Torch()) -> Result:
+def run(
+    model: LanguageModel,
+    workload: Workload = Workload(),
+    settings: Torch = Torch(),
+    others: Mapping[str, Callable[[], float]] | None = None,
+) -> Result:
     """Return tokens per second of ours and of `generate`, over interleaved repetitions.
 
+    `others` are further peers that take turns: each call samples `texts` once and returns tokens/s.
     Run it alone on the machine: another busy process slows both, not equally. The roofline among the
     peers is the speed at which the decode's matrix products alone would run at the machine's peak.
     """
@@ -57,9 +65,12 @@ def run(model: LanguageModel, workload: Workload = Workload(), settings: Torch =
     peer = _Generate(model, texts, workload)
     num_tokens = workload.prompts * workload.attempts * workload.tokens
     ours_speeds, peer_speeds, peaks = [], [], []
+    other_speeds: dict[str, list[float]] = {name: [] for name in others or {}}
     for repetition in range(workload.repetitions + 1):
         ours = num_tokens / _seconds(partial(_sample, engine, texts, workload, repetition), model.device)
         theirs = num_tokens / _seconds(peer, model.device)
+        for name, other in (others or {}).items():
+            other_speeds[name].append(other())
         if repetition:  # the first warms both up
             ours_speeds.append(ours)
             peer_speeds.append(theirs)
@@ -70,8 +81,10 @@ def run(model: LanguageModel, workload: Workload = Workload(), settings: Torch =
     peers: dict[str, float | str] = {
         PEER: statistics.median(peer_speeds),
         "matrix-multiply roofline": roofline,
-        "vllm": "absent: not installed beside this interpreter",
     }
+    peers |= {name: statistics.median(speeds[1:]) for name, speeds in other_speeds.items()}
+    if not any(name.startswith("vllm") for name in peers):
+        peers["vllm"] = vllm.ABSENT
     described = _settings(model, workload, settings)
     rows = workload.prompts * workload.attempts
     described["roofline_share"] = statistics.median(ours_speeds) / roofline
@@ -79,6 +92,13 @@ def run(model: LanguageModel, workload: Workload = Workload(), settings: Torch =
     hidden, inner = model.module.config.hidden_size, model.module.config.intermediate_size
     described["decode_shape_gflops"] = matmul_flops(rows, hidden, inner, model.dtype, model.device) / 1e9
     return compare(ours_speeds, peer_speeds, unit="tokens/s", settings=described, peers=peers)
+
+
+def run_with_vllm(model: LanguageModel, python: Path, folder: str, workload: Workload) -> Result:
+    """Return what `run` does, with vLLM under the interpreter `python` taking turns (without adapters)."""
+    texts = workload.texts(model.module.config.vocab_size)
+    with vllm.running(python, folder, texts, workload.attempts, workload.tokens, model.dtype) as peer:
+        return run(model, workload, others={peer.name: peer})
 
 
 def token_flops(module: nn.Module) -> int:

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from posttrain.cli.options import AsJson, ConfigPath, DryRun, OptionalConfigPath, Overrides, RunPath, exit_with
+from posttrain.cli.options import (
+    AsJson,
+    ConfigPath,
+    DryRun,
+    OptionalConfigPath,
+    Overrides,
+    RunPath,
+    exit_with,
+)
 
 app = typer.Typer()
 

@@ -16,7 +16,9 @@ from posttrain.config.wording import Place, meant, show
 T = TypeVar("T")
 
 EXTRAS: Mapping[str, str] = {
+    "jsonschema": "tasks",
     "obstore": "s3",
+    "pyarrow": "tasks",
     "ray": "ray",
     "reasoning_gym": "tasks",
     "starlette": "serve",

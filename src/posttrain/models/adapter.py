@@ -37,7 +37,8 @@ def save_adapter(module: nn.Module, lora: Lora, folder: Path, source: str) -> No
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {_peft_name(name): p.detach().float().cpu().contiguous() for name, p in owned(module)}
-    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt", BASE: fingerprint(module)})
+    # One key only: safetensors writes several in an order that changes from call to call.
+    save_file(tensors, folder / WEIGHTS, metadata={BASE: fingerprint(module)})
     alpha: Any = int(lora.alpha) if float(lora.alpha).is_integer() else lora.alpha
     config = LoraConfig(
         r=lora.rank,
