@@ -84,10 +84,25 @@ def test_full_logits_never_exist(monkeypatch):
     monkeypatch.setattr(heads, "CHUNK_LOGITS", 1000)
     monkeypatch.setattr(heads, "MIN_CHUNK", 1)
     seen = []
-    plain_softmax = heads._log_softmax
-    monkeypatch.setattr(
-        heads, "_log_softmax", lambda h, *rest: seen.append(len(h)) or plain_softmax(h, *rest)
-    )
+    plain_softmax = heads._softmax
+    monkeypatch.setattr(heads, "_softmax", lambda h, *rest: seen.append(len(h)) or plain_softmax(h, *rest))
     linear = nn.Linear(4, 100).requires_grad_(False)
     scored_logprobs(torch.zeros(64, 4), linear, torch.zeros(64, dtype=torch.int64), torch.ones(64))
     assert seen == [10] * 6 + [4]
+
+
+def test_a_large_vocabulary_costs_no_precision():
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(64, 32, generator=generator).requires_grad_()
+    linear = nn.Linear(32, 49_152, bias=False).requires_grad_(False)
+    linear.weight.data = torch.randn(linear.weight.shape, generator=generator)
+    targets = torch.randint(49_152, (64,), generator=generator)
+    found = scored_logprobs(hidden, linear, targets, torch.ones(64))
+    (slope,) = torch.autograd.grad(found.logprobs.sum(), hidden)
+    exact = hidden.detach().double().requires_grad_()
+    wanted, _ = plain(exact, linear.double(), targets, torch.ones(64, dtype=torch.float64))
+    (wanted_slope,) = torch.autograd.grad(wanted.sum(), exact)
+    gap = (found.logprobs.double() - wanted).detach()
+    assert float(gap.abs().max()) < 1e-5
+    assert float(gap.mean().abs()) < 5e-7
+    assert float((slope.double() - wanted_slope).abs().max()) < 1e-5 * float(wanted_slope.abs().max())

@@ -45,7 +45,9 @@ class LoraLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
         low = F.linear(flat, self.lora_A.to(x.dtype)) * self.scale
-        out = torch.addmm(self.base(flat), low, self.lora_B.to(x.dtype).t())
+        # In place: no backward pass reads the base's output, so it need not be copied.
+        out: Tensor = self.base(flat)
+        out.addmm_(low, self.lora_B.to(x.dtype).t())
         return out.view(*x.shape[:-1], out.shape[-1])
 
 
