@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,8 +13,10 @@ import pytest
 from posttrain.protocols import Limits
 from posttrain.sandbox.confine import Level, Rules
 from posttrain.sandbox.worker import box, processes
+from posttrain.sandbox.worker.conversation import Conversation
 from posttrain.sandbox.worker.groups import Group
 from posttrain.sandbox.worker.job import Ended, Job, Setup
+from posttrain.sandbox.worker.payload import Payload
 
 RULES = Rules(Level.LANDLOCK, "function", ("/usr",), ("/box",), 3, 70_000)
 
@@ -136,3 +139,18 @@ def test_a_worker_loads_the_standard_library_and_little_of_it() -> None:
         timeout=60,
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_conversation_that_does_not_read_ahead_leaves_what_follows_to_the_next_program() -> None:
+    for reads_ahead, left in ((False, b"echo 1\0"), (True, b"")):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.sendall(Payload("source", ("a",)).to_bytes() + b"echo 1\0")
+            talk = Conversation(theirs.fileno(), reads_ahead)
+            assert Payload.from_json(talk.read_json()) == Payload("source", ("a",))
+            theirs.setblocking(False)
+            try:
+                found = theirs.recv(100)
+            except BlockingIOError:
+                found = b""
+            assert found == left

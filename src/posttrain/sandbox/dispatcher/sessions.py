@@ -38,7 +38,7 @@ class Living:
 
     def __init__(self, worker: Worker, kind: Kind, limits: Limits) -> None:
         self._worker, self._kind = worker, kind
-        self.told, self._ready, self._done = Told(), asyncio.Event(), asyncio.Event()
+        self.told, self._done = Told(), asyncio.Event()
         self._code: int | None = None
         self._streams = Streams(worker, limits.output_bytes)
         self._channel = Channel(self._hear, runs.MAX_TOLD_BYTES)
@@ -72,8 +72,6 @@ class Living:
         if self._kind == "python":
             self._channel.send(order.payload())
         else:
-            # What is sent earlier would be read along with the shell's own start.
-            await self._first_of(asyncio.ensure_future(self._ready.wait()))
             self._channel.send(order.source.encode(errors="surrogateescape") + b"\0")
         late = await self._until_done(order.limits, began, cpu_before)
         cpu = 0.0 if self.has_ended else await self._worker.used_seconds() - cpu_before
@@ -96,7 +94,6 @@ class Living:
             self._done.set()
         else:
             self.told.hear(kind, body)
-            self._ready.set()
 
     async def _until_done(self, limits: Limits, began: float, cpu_before: float) -> Status | None:
         """Wait for the end of a run, or end the process when it takes too long; return why."""

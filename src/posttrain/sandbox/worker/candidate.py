@@ -38,7 +38,7 @@ class Start:
 def become(start: Start, descriptors: list[int]) -> NoReturn:
     """Turn this forked process into the candidate; it never returns to the worker's loop."""
     code = NOT_READY_CODE
-    talk = Conversation(TALK)
+    talk = Conversation(TALK, reads_ahead=start.job.mode != "shell-session")
     try:
         _leave_the_worker(start, descriptors)
         if start.setup.keep_box:  # what earlier runs of a session made of its box is not our failure

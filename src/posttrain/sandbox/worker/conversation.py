@@ -22,16 +22,19 @@ def frame(kind: bytes, body: bytes = b"") -> bytes:
 
 @final
 class Conversation:
-    """Read what the dispatcher sends and answer it, over a socket that was inherited."""
+    """Read what the dispatcher sends and answer it, over a socket that was inherited.
 
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
+    Without `reads_ahead` it takes exactly what is asked for: what follows is for the next program.
+    """
+
+    def __init__(self, descriptor: int, reads_ahead: bool = True) -> None:
+        self.descriptor, self._least = descriptor, LITTLE if reads_ahead else 0
         self._buffer = b""
 
     def read(self, count: int) -> bytes:
         """Return exactly `count` bytes; EOFError where the dispatcher has hung up."""
         while len(self._buffer) < count:
-            more = os.read(self.descriptor, max(LITTLE, min(CHUNK, count - len(self._buffer))))
+            more = os.read(self.descriptor, max(self._least, min(CHUNK, count - len(self._buffer))))
             if not more:
                 raise EOFError
             self._buffer += more
