@@ -37,6 +37,7 @@ from posttrain.sandbox import bubblewrap  # noqa: E402
 from posttrain.sandbox.confine import Confinement, Level, Rules, default_readable  # noqa: E402
 from posttrain.sandbox.confine.kernel import PR_SET_CHILD_SUBREAPER, prctl  # noqa: E402
 from posttrain.sandbox.confine.syscalls import machine  # noqa: E402
+from posttrain.sandbox.interpreter import base_python  # noqa: E402
 
 USER = 59998
 TIMEOUT_SECONDS = 20
@@ -113,7 +114,7 @@ def outcomes(
     uid = USER if ROOT and not setting.container else None
     readable = default_readable()
     rules = Rules(setting.level, profile, readable, (str(place.box),), setting.abi, uid)  # type: ignore[arg-type]
-    words = [os.path.realpath(sys.executable), "-S", "-P", __file__, rules.to_json()]
+    words = [base_python(), "-S", "-P", __file__, rules.to_json()]
     if setting.level >= Level.NAMESPACES:
         program = bubblewrap.find()
         assert program

@@ -18,6 +18,7 @@ from settings import CHECKED, EVERY, HARDEST, IS_ROOT
 
 from posttrain.protocols import Limits
 from posttrain.sandbox.confine import Level, Rules, default_readable
+from posttrain.sandbox.interpreter import base_python
 
 MIB = 2**20
 SOURCE = Path(__file__).parents[2] / "src"
@@ -229,7 +230,7 @@ for stranger in (int(sys.argv[3]), os.getppid()):
 """
     rules = Rules(Level.LANDLOCK, "function", default_readable(), ("/tmp",), uid=USER if IS_ROOT else None)
     words = [
-        os.path.realpath(sys.executable),
+        base_python(),
         "-S",
         "-c",
         program,

@@ -14,6 +14,7 @@ from boxed import Outcome, Setting, outcomes, trial, tried
 from settings import CHECKED, HARDEST
 
 from posttrain.protocols import Limits
+from posttrain.sandbox.interpreter import base_python
 
 MIB = 2**20
 LIBRARY = """
@@ -115,7 +116,7 @@ import subprocess, sys, os
 done = subprocess.run(["/bin/sh", "-c", "cat; exit 4"], input="text", capture_output=True, text=True)
 print(done.stdout, done.returncode)
 inner = "import json, threading; print(json.dumps([1]))"
-python = {str(Path(sys.executable).resolve())!r}
+python = {base_python()!r}
 print(subprocess.check_output([python, "-S", "-c", inner], text=True).strip())
 reading, writing = os.pipe()
 if os.fork() == 0:

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from posttrain.protocols import Case, Limits, Program
+from posttrain.sandbox.interpreter import base_python
 from posttrain.sandbox.local import Local, LocalSandbox
 
 from . import watching
 
-PYTHON = str(Path(sys.executable).resolve())
+PYTHON = base_python()
 ROOM = Limits(cpu_seconds=5.0, wall_seconds=20.0, memory_bytes=256 * 2**20, num_processes=8)
 SLOW = "import time\ntime.sleep(1.0)\nprint('fine')"
 STUBBORN = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import sysconfig
 import tempfile
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from posttrain.errors import ConfigError
 from posttrain.sandbox import bubblewrap
 from posttrain.sandbox.confine import Level, Rules, default_readable, own_user
 from posttrain.sandbox.confine.syscalls import machine
+from posttrain.sandbox.interpreter import base_python
 
 _PROBE_WORKER = 999  # its user is no real worker's
 _TIMEOUT_SECONDS = 60
@@ -81,13 +81,13 @@ def examine(level: Level, allow_wheel: bool = False) -> Finding:
 
 def worker_python() -> list[str]:
     """Return the words that start this interpreter with nothing but the standard library."""
-    return [os.path.realpath(sys.executable), "-S", "-P"]
+    return [base_python(), "-S", "-P"]
 
 
 def worker_paths() -> tuple[str, ...]:
     """List what a worker must see to import the sandbox: the package's folder and the standard library."""
     package = str(Path(posttrain.__file__).parent.parent)
-    return package, sysconfig.get_path("stdlib"), os.path.dirname(os.path.realpath(sys.executable))
+    return package, sysconfig.get_path("stdlib"), os.path.dirname(base_python())
 
 
 def _try(level: Level, program: str, folder: Path) -> Finding:

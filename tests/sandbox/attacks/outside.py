@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from posttrain.sandbox.interpreter import base_python
+
 MARK = "pt-escape"
 """What attacks name the files and processes that they make outside."""
 
@@ -70,7 +72,7 @@ class Outside:
             "pid": str(self._victim.pid), "host": str(os.getpid()), "segment": str(self._segment),
             "port": str(tcp.getsockname()[1]), "udp": str(udp.getsockname()[1]),
             "socket": str(self.folder / "socket"), "abstract": abstract.getsockname()[1:].decode(),
-            "python": str(Path(sys.executable).resolve()), "home": str(Path.home()),
+            "python": base_python(), "home": str(Path.home()),
             "packages": str(Path(sys.prefix, "lib")), "here": str(Path.cwd()), "mark": MARK,
         }  # fmt: skip
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import socket
 import subprocess
-import sys
 import sysconfig
 from collections import deque
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import final
 
 import posttrain
+from posttrain.sandbox.interpreter import base_python
 from posttrain.sandbox.worker.job import KILL, MAX_MESSAGE_BYTES, READY, USAGE, WIPE, Job, Setup
 
 SOURCE = str(Path(posttrain.__file__).parent.parent)
@@ -39,12 +39,12 @@ class WorkerLost(Exception):
 
 def interpreter() -> list[str]:
     """Return the command of a plain interpreter without site packages."""
-    return [os.path.realpath(sys.executable), "-S", "-s", "-P", "-B"]
+    return [base_python(), "-S", "-s", "-P", "-B"]
 
 
 def visible_to_workers() -> tuple[str, ...]:
     """List what a worker reads to come up: this package, the standard library, the interpreter."""
-    return SOURCE, sysconfig.get_path("stdlib"), os.path.dirname(os.path.realpath(sys.executable))
+    return SOURCE, sysconfig.get_path("stdlib"), os.path.dirname(base_python())
 
 
 @final
