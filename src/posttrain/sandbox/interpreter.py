@@ -1,4 +1,4 @@
-"""Which Python runs untrusted code: the one beneath a virtual environment, whose packages stay out of reach."""
+"""Which Python runs untrusted code: the one beneath a virtual environment, so packages are out of reach."""
 
 from __future__ import annotations
 
