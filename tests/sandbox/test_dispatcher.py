@@ -21,6 +21,7 @@ from posttrain.sandbox.dispatcher.told import failure
 from posttrain.sandbox.worker.job import Ended
 
 sys.path.insert(0, str(Path(__file__).parent))
+import watching
 from opened import children, family, is_alive, opened
 
 QUICK = Limits(cpu_seconds=5.0, wall_seconds=20.0)
@@ -70,16 +71,34 @@ def test_runs_are_asked_for_from_several_event_loops(sandbox: LocalSandbox) -> N
     assert [result.stdout for result in results] == [b"hello\n"] * 5
 
 
-def test_a_worn_worker_is_replaced_and_its_process_gone(sandbox: LocalSandbox) -> None:
+def test_a_worn_worker_is_replaced_and_goes_though_nothing_runs_any_more(sandbox: LocalSandbox) -> None:
     dispatcher = the_dispatcher(sandbox)
     (first,) = children(dispatcher)
-    for _ in range(8):
+    for _ in range(3):
         assert asyncio.run(sandbox.run(HELLO, QUICK)).status == "OK"
-    deadline = time.monotonic() + 30
-    while is_alive(first) and time.monotonic() < deadline:
-        asyncio.run(sandbox.run(HELLO, QUICK))
-        time.sleep(0.05)
-    assert not is_alive(first)
+    assert watching.eventually(lambda: first not in children(dispatcher) and len(children(dispatcher)) == 1)
+
+
+def test_a_worker_that_dies_while_it_is_relieved_is_replaced_by_one_only(sandbox: LocalSandbox) -> None:
+    dispatcher = the_dispatcher(sandbox)
+
+    async def wear_out_and_kill() -> None:
+        for _ in range(6):
+            (worker,) = children(dispatcher)
+            results = [await sandbox.run(HELLO, QUICK) for _ in range(3)]
+            running = asyncio.create_task(sandbox.run(HELLO, QUICK))
+            os.kill(worker, signal.SIGKILL)
+            assert [r.status for r in [*results, await running]] == ["OK"] * 4
+            assert watching.eventually(lambda worker=worker: _one_other(dispatcher, worker))
+
+    asyncio.run(wear_out_and_kill())
+    time.sleep(0.5)  # a second one would take a moment to come up
+    assert len(children(dispatcher)) == 1
+
+
+def _one_other(dispatcher: int, worker: int) -> bool:
+    found = children(dispatcher)
+    return len(found) == 1 and worker not in found
 
 
 def test_a_run_whose_worker_is_killed_is_made_again_on_another(sandbox: LocalSandbox) -> None:

@@ -132,7 +132,7 @@ async def test_a_killed_dispatcher_passes_no_test(sandbox: LocalSandbox) -> None
 
 
 TRAINER = """
-import asyncio, sys
+import asyncio, signal, sys
 from posttrain.protocols import Limits, Program
 from posttrain.sandbox.local import Local
 
@@ -146,6 +146,7 @@ async def main():
     print("running", flush=True)
     await asyncio.gather(*runs)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
 asyncio.run(main())
 """
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 
 import pytest
 
@@ -34,6 +36,9 @@ LEAVING: tuple[tuple[Program, Limits, tuple[Status, ...]], ...] = (
     (Program("python", "hold = bytearray(2 ** 30)"), ONE, ("MEMORY", "RUNTIME_ERROR")),
 )  # fmt: skip
 """Programs that leave something behind in one way or another, and how they may end."""
+WORKERS = 2
+AT_REST = WORKERS + 2
+"""Processes of a sandbox that nobody uses: its workers, their dispatcher and its warden."""
 CALLED = Program("python", "import os\ndef f(x):\n    if x == 2: os._exit(0)\n    return [x] * 50\n")
 CASES = tuple(Case([at] * 50, "f", (at,)) for at in range(4))
 
@@ -55,21 +60,52 @@ async def use(sandbox: LocalSandbox, count: int) -> None:
     await asyncio.gather(*(once(at) for at in range(count)))
 
 
-def everything(dispatcher: int) -> tuple[int, int, int, int]:
-    """Count processes, zombies, the dispatcher's descriptors and this process's."""
-    below = watching.descendants(os.getpid())
-    zombies = sum(process.state == "Z" for process in below)
-    return len(below), zombies, watching.descriptors(dispatcher), watching.descriptors(os.getpid())
+WORKERS = 2
+AT_REST = WORKERS + 2
+"""The processes of a sandbox in which nothing runs: a dispatcher, its warden, and the workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What a sandbox holds: processes, zombies, the dispatcher's descriptors and this process's."""
+
+    processes: int
+    zombies: int
+    dispatcher_descriptors: int
+    own_descriptors: int
+
+    @classmethod
+    def of(cls, dispatcher: int) -> Holdings:
+        """Count what there is now."""
+        below = watching.descendants(os.getpid())
+        zombies = sum(process.state == "Z" for process in below)
+        return cls(len(below), zombies, watching.descriptors(dispatcher), watching.descriptors(os.getpid()))
+
+    def exceed(self, other: Holdings) -> bool:
+        """Tell whether there is more of any one thing."""
+        return any(getattr(self, name) > getattr(other, name) for name in Holdings.__slots__)
+
+
+def test_holding_more_of_one_thing_is_not_made_up_for_by_less_of_another() -> None:
+    before = Holdings(4, 0, 10, 22)
+    assert Holdings(3, 1, 10, 22).exceed(before)
+    assert Holdings(4, 0, 10, 23).exceed(before)
+    assert not Holdings(3, 0, 9, 22).exceed(before)
 
 
 async def check_that_nothing_leaks(warm_up: int, count: int) -> None:
-    sandbox = await Local(workers=2, recycle_after=97).open()
+    sandbox = await Local(workers=WORKERS, recycle_after=97).open()
     try:
-        await use(sandbox, warm_up)
         dispatcher = await (await sandbox.dispatcher()).ready()
-        before, memory = everything(dispatcher), watching.memory_bytes(dispatcher)
+        before = Holdings.of(dispatcher)  # nothing has run yet, so nothing is under way
+        assert (before.processes, before.zombies) == (AT_REST, 0)
+        await use(sandbox, warm_up)
+        memory = watching.memory_bytes(dispatcher)
         await use(sandbox, count)
-        assert watching.eventually(lambda: everything(dispatcher) <= before), (before, everything(dispatcher))
+        assert watching.eventually(lambda: not Holdings.of(dispatcher).exceed(before)), (
+            before,
+            Holdings.of(dispatcher),
+        )
         assert watching.memory_bytes(dispatcher) <= memory + 8 * 2**20
         assert all(
             watching.memory_bytes(process.number) < 40 * 2**20
@@ -87,6 +123,36 @@ async def test_some_hundred_runs_leave_nothing() -> None:
         assert watching.eventually(lambda: not watching.descendants(os.getpid()))
         assert traces.left() == []
     assert watching.descriptors(os.getpid()) <= before
+
+
+async def test_a_worn_worker_goes_though_nobody_asks_for_one() -> None:
+    sandbox = await Local(workers=WORKERS, recycle_after=1).open()
+    try:
+        for _ in range(5):
+            await sandbox.run(Program("python", "print(1)"), ONE)
+            dispatcher = await (await sandbox.dispatcher()).ready()
+            await settled(dispatcher)
+    finally:
+        await sandbox.close()
+
+
+async def test_workers_that_are_lost_when_they_are_worn_are_replaced_once() -> None:
+    sandbox = await Local(workers=WORKERS, recycle_after=1).open()
+    try:
+        await sandbox.run(Program("python", "print(1)"), ONE)
+        dispatcher = await (await sandbox.dispatcher()).ready()
+        for _ in range(10):
+            runs = [asyncio.create_task(sandbox.run(Program("python", "print(1)"), ONE)) for _ in range(4)]
+            await asyncio.sleep(0.01)
+            for process in watching.descendants(dispatcher):
+                if process.parent == dispatcher and process.state != "Z":
+                    with contextlib.suppress(OSError):
+                        os.kill(process.number, signal.SIGKILL)
+            await asyncio.gather(*runs)
+        assert (await sandbox.run(Program("python", "print(1)"), ONE)).status == "OK"
+        await settled(dispatcher)
+    finally:
+        await sandbox.close()
 
 
 @pytest.mark.slow

@@ -78,6 +78,7 @@ class Pool:
     staff: Staff
     _free: asyncio.Queue[Worker | None] = field(default_factory=asyncio.Queue)
     _workers: set[Worker] = field(default_factory=set)
+    _lent: set[Worker] = field(default_factory=set)
     _relieved: set[Worker] = field(default_factory=set)
     _worn: set[Worker] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -120,14 +121,11 @@ class Pool:
             self._take_back(worker)
 
     async def _next(self) -> Worker:
-        """Return the worker that is free for longest; worn ones are sent away."""
+        """Return the worker that is free for longest."""
         while True:
             worker = await self._free.get()
             if worker is None:
                 await self._hire_again()
-            elif worker in self._worn:
-                self._worn.remove(worker)
-                self._do(self._dismiss(worker))
             else:
                 return worker
 
@@ -139,10 +137,15 @@ class Pool:
             raise WorkerLost(self._broken)
 
     def _take_back(self, worker: Worker) -> None:
-        if worker.lost:
+        if worker.lost and worker in self._relieved:  # whoever comes in its place is hired already
+            self._worn.discard(worker)
+            self._do(self._dismiss(worker))
+        elif worker.lost:
             self._do(self._replace(worker))
         elif not worker.is_clean:
             self._do(self._settle(worker))
+        elif worker in self._worn:
+            self._send_away(worker)
         else:
             if worker.num_runs >= self.staff.recycle_after and worker not in self._relieved:
                 self._relieved.add(worker)
@@ -179,7 +182,7 @@ class Pool:
 
     async def _dismiss(self, worker: Worker) -> None:
         await stop(self.place, worker)
-        for workers in (self._workers, self._relieved):
+        for workers in (self._workers, self._lent, self._relieved):
             workers.discard(worker)
 
     async def _replace(self, worker: Worker) -> None:
@@ -187,9 +190,27 @@ class Pool:
         await self._hire()
 
     async def _relieve(self, worker: Worker) -> None:
-        """Have a fresh worker ready before a worn one goes."""
-        if await self._hire():
+        """Have a fresh worker ready before a worn one goes: now if it is idle, else after its run."""
+        if not await self._hire():
+            self._relieved.discard(worker)  # the next run asks again
+        elif not worker.lost:
             self._worn.add(worker)
+            if worker not in self._lent:
+                await self._dismiss(worker)
+            self._send_idle_away()
+
+    def _send_idle_away(self) -> None:
+        """Send away the worn workers that are free; the others go when they are taken back."""
+        for _ in range(self._free.qsize()):
+            worker = self._free.get_nowait()
+            if worker in self._worn:
+                self._send_away(worker)
+            else:
+                self._free.put_nowait(worker)
+
+    def _send_away(self, worker: Worker) -> None:
+        self._worn.remove(worker)
+        self._do(self._dismiss(worker))
 
     async def _settle(self, worker: Worker) -> None:
         """End a run that nobody waits for any more, then put its worker to use again."""
