@@ -3,7 +3,7 @@ import torch
 from transformers import LlamaConfig
 
 from posttrain.bench.waste import Lengths, drawn, measure, scores
-from posttrain.policy.layout import Tree
+from posttrain.policy.layout import MAX_PADDING, Tree
 
 CONFIG = LlamaConfig(
     hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2
@@ -27,19 +27,19 @@ def test_a_tree_s_scores_are_the_hand_worked_ones():
     assert scores(Tree(4, (0,), ())) == 16
 
 
-def test_two_attempts_of_one_prompt_waste_what_the_shorter_lacks(monkeypatch):
-    lengths = Lengths(groups=1, attempts=2)
+def test_sequences_of_one_bucket_waste_what_the_shorter_lack():
+    lengths = Lengths(groups=1, attempts=2, prompt=8, completion=8, spread=0.3)
     batch = drawn(lengths)
     prompt = int(batch.prompt_lengths[0])
-    short, long = sorted((batch.lengths - prompt).tolist())
+    first, second = (batch.lengths - prompt).tolist()
     waste = measure(CONFIG, lengths, token_budget=10**6)
-    slots = prompt + 2 * long
-    assert waste.slots == pytest.approx(1 - (prompt + short + long) / slots)
-    real = prompt**2 + short * (prompt + short) + long * (prompt + long)
-    computed = prompt**2 + 2 * long * (prompt + long)
+    tokens, longest = prompt + first + second, max(prompt, first, second)
+    assert max(prompt, first, second) - min(prompt, first, second) <= MAX_PADDING
+    assert waste.slots == pytest.approx(1 - tokens / (3 * longest))
+    across = (first + second) * prompt
+    real, computed = prompt**2 + first**2 + second**2 + across, 3 * longest**2 + across
     assert waste.scores == pytest.approx(1 - real / computed)
     each_token, each_score = 3 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48), 3 * 2 * 32
-    tokens = prompt + short + long
     done, needed = each_token * tokens + each_score * computed, each_token * tokens + each_score * real
     assert waste.work == pytest.approx(1 - needed / done)
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from posttrain.batch import Batch
-from posttrain.policy.layout import lay_out, trees
+from posttrain.policy.layout import MAX_PADDING, alike, lay_out, trees
 
 CPU = torch.device("cpu")
 
 
 def test_a_shared_prompt_lies_flat_once(make_groups):
     batch = Batch.of(make_groups([(3, [2, 1])]))
-    layout = lay_out(batch, "shared", torch.float32, CPU)
+    layout = lay_out(batch, "shared", CPU)
     prompt, first, second = batch.tokens[0, :3], batch.tokens[0, 3:5], batch.tokens[1, 3:4]
     assert layout.tokens.tolist() == torch.cat([prompt, first, second]).tolist()
     assert layout.positions.tolist() == [0, 1, 2, 3, 4, 3]
@@ -22,7 +22,7 @@ def test_a_shared_prompt_lies_flat_once(make_groups):
 
 def test_full_rows_each_have_their_prompt(make_groups):
     batch = Batch.of(make_groups([(3, [2, 1])]))
-    layout = lay_out(batch, "full", torch.float32, CPU)
+    layout = lay_out(batch, "full", CPU)
     assert len(layout.tokens) == 5 + 4
     assert layout.source.tolist() == [2, 3, 7]
 
@@ -36,11 +36,17 @@ def test_a_row_alone_is_all_prompt(batch):
     ]
 
 
-def test_small_trees_share_a_bucket_and_unlike_large_ones_do_not(make_groups):
-    small = Batch.of(make_groups([(5, [3, 1]), (9, [2, 6])]))
-    assert len(lay_out(small, "shared", torch.float32, CPU).attend.buckets) == 1
-    unlike = Batch.of(make_groups([(5, [600, 600]), (1200, [5, 5])]))
-    assert len(lay_out(unlike, "shared", torch.float32, CPU).attend.buckets) == 2
+def test_sequences_of_like_lengths_share_a_bucket_and_branches_join_their_prompt(make_groups):
+    attend = lay_out(Batch.of(make_groups([(5, [3, 1]), (40, [45, 6])])), "shared", CPU).attend
+    assert [(bucket.num_sequences, bucket.length) for bucket in attend.buckets] == [(4, 6), (2, 45)]
+    assert [bucket.padding.sum() for bucket in attend.buckets] == [4 * 6 - (5 + 3 + 1 + 6), 5]
+    assert [junction.num_scores for junction in attend.junctions] == [5 * 4, 40 * 51]
+    assert sorted(attend.give.tolist()) == sorted(set(attend.give.tolist()))
+
+
+def test_lengths_of_a_bucket_differ_by_the_allowed_padding_at_most():
+    gathered = alike([(MAX_PADDING + 2, 7), (1, 3), (MAX_PADDING + 1, 5), (1, 1)])
+    assert gathered == [[(1, 1), (1, 3), (MAX_PADDING + 1, 5)], [(MAX_PADDING + 2, 7)]]
 
 
 def test_prompts_of_one_group_must_agree(batch):

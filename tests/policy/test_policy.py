@@ -54,7 +54,7 @@ def independent_logprobs(model, batch):
 @pytest.mark.parametrize("max_scores", [0, attention.MAX_SCORES])
 def test_logprobs_equal_those_of_each_row_alone(make_model, batch, layout, max_scores, monkeypatch):
     monkeypatch.setattr(attention, "MAX_SCORES", max_scores)
-    monkeypatch.setattr(attention, "QUERY_BLOCK", 2)
+    monkeypatch.setattr(attention, "MIN_QUERY_BLOCK", 2)
     model = make_model()
     batch = replace(batch, temperature=torch.linspace(0.5, 1.5, batch.num_rows))
     with torch.no_grad():
@@ -80,7 +80,7 @@ def test_shared_prompts_give_the_gradients_of_full_rows(
     make_model, batch, dtype, lora, max_scores, monkeypatch
 ):
     monkeypatch.setattr(attention, "MAX_SCORES", max_scores)
-    monkeypatch.setattr(attention, "QUERY_BLOCK", 2)
+    monkeypatch.setattr(attention, "MIN_QUERY_BLOCK", 2)
     shared = gradients(make_model(lora, dtype), batch, Learner(layout="shared"))
     full = gradients(make_model(lora, dtype), batch, Learner(layout="full"))
     assert max(float(g.abs().max()) for g in full.values()) > 1e-3

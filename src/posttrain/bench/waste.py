@@ -57,17 +57,15 @@ def measure(config: PreTrainedConfig, lengths: Lengths, token_budget: int, kind:
     """Return the waste of the learner's layout on one batch, micro-batch by micro-batch."""
     batch = drawn(lengths)
     parts = [batch.rows(rows) for rows in split(batch, token_budget, kind)]
-    laid = [lay_out(part, kind, torch.float32, torch.device("cpu")) for part in parts]
+    laid = [lay_out(part, kind, torch.device("cpu")) for part in parts]
     grown = [tree for part in parts for tree in trees(part, kind)]
     tokens, flat = sum(tree.num_tokens for tree in grown), sum(len(layout.tokens) for layout in laid)
-    buckets = [bucket for layout in laid for bucket in layout.attend.buckets]
-    slots = sum(bucket.num_slots for bucket in buckets)
+    slots, computed = 0, 0
+    for attend in (layout.attend for layout in laid):
+        slots += sum(bucket.num_sequences * bucket.length for bucket in attend.buckets)
+        computed += sum(bucket.num_sequences * bucket.length**2 for bucket in attend.buckets)
+        computed += sum(junction.num_scores for junction in attend.junctions)
     real = sum(map(scores, grown))
-    computed = sum(
-        bucket.num_trees
-        * (bucket.prompt**2 + bucket.branches * bucket.suffix * (bucket.prompt + bucket.suffix))
-        for bucket in buckets
-    )
     each_token, each_score = _multiplications(config)
     work = each_token * flat + each_score * computed
     return Waste(

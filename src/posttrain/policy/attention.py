@@ -1,197 +1,213 @@
 """Attention over trees: a prompt's tokens attend causally, its branches to the prompt and to themselves.
 
-Small problems are matrix products whose prompt keys serve all branches unrepeated; problems whose
-scores would not fit the memory go through torch's fused attention, in blocks of queries.
+Every query sees one or two stretches of keys, and each pair of stretches is a matrix product of its own:
+sequences of like lengths with themselves, all branches of a tree together with their prompt. What a query
+finds in its two stretches is merged by log-sum-exp, exactly. Probabilities are not kept but computed again
+in the backward pass (FlashAttention-2, arXiv:2307.08691, algorithms 1 and 2).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-MAX_SCORES = 2**23
-"""Keep attention probabilities up to this many per layer and bucket (16 MiB in bf16)."""
-QUERY_BLOCK = 512
-"""Queries of the fused path attend in blocks, so that most of the future is never computed."""
+MAX_SCORES = 2**21
+"""Scores that are computed at a time (8 MiB in float32); longer stretches take blocks of queries."""
+MIN_QUERY_BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Trees padded to one shape: `num_trees` × (`prompt` + `branches` × `suffix`) slots, prompts first.
+    """Sequences of like lengths, padded at their ends to `length`.
 
-    hidden_prompt  [num_trees, prompt]; 0 on real prompt tokens, -inf on padding
-    past           [time, time] for time = max(prompt, suffix); 0 up to the diagonal, -inf above
+    take      int64 [num_sequences · length]; the flat token in each slot, any where there is none
+    padding   bool  [num_sequences · length]; the slots without a token, or None where all have one
     """
 
-    num_trees: int
-    prompt: int
-    branches: int
-    suffix: int
-    hidden_prompt: Tensor
-    past: Tensor
+    num_sequences: int
+    length: int
+    take: Tensor
+    padding: Tensor | None
 
-    @classmethod
-    def of(cls, prompts: Tensor, prompt: int, branches: int, suffix: int, dtype: torch.dtype) -> Bucket:
-        """Return the bucket of trees with `prompts` real prompt tokens (int64 [num_trees])."""
-        hidden = torch.arange(prompt, device=prompts.device) >= prompts[:, None]
-        time = max(prompt, suffix)
-        future = torch.ones(time, time, dtype=torch.bool, device=prompts.device).triu(1)
-        return cls(len(prompts), prompt, branches, suffix, _additive(hidden, dtype), _additive(future, dtype))
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """All branches of a tree, which lie flat in one piece, and their prompt."""
+
+    prompt: slice
+    branches: slice
 
     @property
-    def num_prompt_slots(self) -> int:
-        return self.num_trees * self.prompt
-
-    @property
-    def num_slots(self) -> int:
-        return self.num_prompt_slots + self.num_trees * self.branches * self.suffix
+    def num_scores(self) -> int:
+        queries = self.branches.stop - self.branches.start
+        return int(queries * (self.prompt.stop - self.prompt.start))
 
 
-def _additive(blocked: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros(blocked.shape, dtype=dtype, device=blocked.device).masked_fill_(blocked, -torch.inf)
+@dataclass(frozen=True, slots=True)
+class TreeAttention:
+    """The `Attend` of a layout: every flat token is in one bucket; `give` [tokens] is its slot there."""
+
+    buckets: tuple[Bucket, ...]
+    junctions: tuple[Junction, ...]
+    give: Tensor
+
+    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        """Return [tokens, heads, width]; see `models.forward.Attend`."""
+        mixed: Tensor = Mix.apply(query, key, value, scale, self)  # type: ignore[no-untyped-call]
+        return mixed.transpose(0, 1)
 
 
-class Pick(torch.autograd.Function):
-    """Take rows by index where every row that matters is taken once: the gradient is a pick as well.
-
-    Faster than indexing, whose gradient adds row by row, and deterministic on every device.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, take: Tensor, give: Tensor, unused: Tensor | None) -> Tensor:
-        ctx.save_for_backward(give, unused)
-        return rows.index_select(0, take)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        give, unused = ctx.saved_tensors
-        gradient = gradients[0].index_select(0, give)
-        if unused is not None:
-            gradient.index_fill_(0, unused, 0.0)
-        return gradient, None, None, None
-
-
-def pick(rows: Tensor, take: Tensor, give: Tensor, unused: Tensor | None = None) -> Tensor:
-    """Return rows[take]; `give` is the inverse: where each row went; `unused` rows went nowhere."""
-    picked: Tensor = Pick.apply(rows, take, give, unused)  # type: ignore[no-untyped-call]
-    return picked
-
-
-class Heads(NamedTuple):
-    """Query [tokens, heads, width], key and value [tokens, kv_heads, width]."""
+class Part(NamedTuple):
+    """Query, key and value, each [heads (· sequences), time, width]: keys repeated for all query heads."""
 
     query: Tensor
     key: Tensor
     value: Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class TreeAttention:
-    """The `Attend` of a layout: `take` [slots] gives each slot's flat token, `give` [flat] its slot.
+class Mix(torch.autograd.Function):
+    """Mix values over all stretches; only inputs, output and log-sum-exp of scores are kept."""
 
-    `padding` lists the slots without a token of their own; what they hold is never seen.
-    """
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, scale: float, plan: TreeAttention
+    ) -> Tensor:
+        part = _repeated(query, key, value)
+        found = [_mix(_gather(part, bucket), scale, causal=True) for bucket in plan.buckets]
+        heads, _, width = query.shape
+        out = torch.cat([each.view(heads, -1, width) for each, _ in found], 1).index_select(1, plan.give)
+        total = torch.cat([each.view(heads, -1) for _, each in found], 1).index_select(1, plan.give)
+        for junction in plan.junctions:
+            own_out, own_total = out[:, junction.branches], total[:, junction.branches]
+            more, more_total = _mix(_across(part, junction), scale)
+            merged = torch.logaddexp(own_total, more_total)
+            own_out.mul_((own_total - merged).exp_()[..., None])
+            own_out.add_(more * (more_total - merged).exp_()[..., None])
+            own_total.copy_(merged)
+        ctx.save_for_backward(query, key, value, out, total)
+        ctx.scale, ctx.plan = scale, plan
+        return out
 
-    buckets: tuple[Bucket, ...]
-    take: Tensor
-    give: Tensor
-    padding: Tensor
-
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """Return [tokens, heads, width]; see `models.forward.Attend`."""
-        parts = Heads(*(pick(part.transpose(0, 1), self.take, self.give) for part in (query, key, value)))
-        mixed, start = [], 0
-        for bucket in self.buckets:
-            middle, end = start + bucket.num_prompt_slots, start + bucket.num_slots
-            prompts = Heads(*(part[start:middle] for part in parts))
-            mixed.append(_prompts(bucket, prompts, scale))
-            if end > middle:
-                mixed.append(_branches(bucket, prompts, Heads(*(part[middle:end] for part in parts)), scale))
-            start = end
-        return pick(torch.cat(mixed), self.give, self.take, self.padding)
-
-
-def _prompts(b: Bucket, own: Heads, scale: float) -> Tensor:
-    trees, time, (heads, width), kv = b.num_trees, b.prompt, own.query.shape[1:], own.key.shape[1]
-    if trees * heads * time * time > MAX_SCORES:
-        query, keys, values = (part.view(trees, time, -1, width).transpose(1, 2) for part in own)
-        fused = F.scaled_dot_product_attention(
-            query, keys, values, is_causal=True, scale=scale, enable_gqa=heads != kv
-        )
-        return fused.transpose(1, 2).reshape(trees * time, heads, width)
-    repeat = heads // kv
-    query = own.query.view(trees, time, kv, repeat, width).permute(0, 2, 3, 1, 4)
-    query = query.reshape(trees * kv, repeat * time, width)
-    keys, values = _by_head(own.key, trees), _by_head(own.value, trees)
-    past = b.past[:time, :time].repeat(repeat, 1)
-    scores = torch.baddbmm(past, query, keys.transpose(1, 2), alpha=scale)
-    out = torch.bmm(scores.softmax(-1), values).view(trees, kv, repeat, time, width)
-    return out.permute(0, 3, 1, 2, 4).reshape(trees * time, heads, width)
-
-
-def _by_head(part: Tensor, rows: int) -> Tensor:
-    """Return [rows · kv_heads, time, width] for keys or values [rows · time, kv_heads, width]."""
-    kv, width = part.shape[1:]
-    return part.view(rows, -1, kv, width).transpose(1, 2).reshape(rows * kv, -1, width)
-
-
-def _branches(b: Bucket, prompts: Heads, own: Heads, scale: float) -> Tensor:
-    num_scores = b.num_trees * b.branches * own.query.shape[1] * b.suffix * (b.prompt + b.suffix)
-    mix = _fused_branches if num_scores > MAX_SCORES else _plain_branches
-    return mix(b, prompts, own, scale)
-
-
-def _plain_branches(b: Bucket, prompts: Heads, own: Heads, scale: float) -> Tensor:
-    """Score the prompt by one product for all branches of a tree, then each branch by its own."""
-    trees, branches, time, (heads, width) = b.num_trees, b.branches, b.suffix, own.query.shape[1:]
-    kv = own.key.shape[1]
-    repeat = heads // kv
-    query = own.query.view(trees, branches, time, kv, repeat, width).permute(0, 3, 1, 4, 2, 5)
-    query = query.reshape(trees * kv, branches * repeat * time, width)
-    keys, values = (
-        part.view(trees, branches, time, kv, width).permute(0, 3, 1, 2, 4).reshape(-1, time, width)
-        for part in (own.key, own.value)
-    )
-    hidden = b.hidden_prompt.repeat_interleave(kv, 0)[:, None]
-    past = b.past[:time, :time].repeat(repeat, 1)
-    to_prompt = torch.baddbmm(hidden, query, _by_head(prompts.key, trees).transpose(1, 2), alpha=scale)
-    to_self = torch.baddbmm(past, query.view(-1, repeat * time, width), keys.transpose(1, 2), alpha=scale)
-    share = torch.cat([to_prompt.view(-1, repeat * time, b.prompt), to_self], -1).softmax(-1)
-    on_prompt = share[..., : b.prompt].reshape(trees * kv, -1, b.prompt)
-    out = torch.bmm(on_prompt, _by_head(prompts.value, trees)).view(-1, repeat * time, width)
-    out = torch.baddbmm(out, share[..., b.prompt :], values).view(trees, kv, branches, repeat, time, width)
-    return out.permute(0, 2, 4, 1, 3, 5).reshape(-1, heads, width)
-
-
-def _fused_branches(b: Bucket, prompts: Heads, own: Heads, scale: float) -> Tensor:
-    """Attend from each branch to a copy of its prompt and itself, a block of queries at a time."""
-    rows, time, (heads, width), kv = b.num_trees * b.branches, b.suffix, own.query.shape[1:], own.key.shape[1]
-    query = own.query.view(rows, time, heads, width).transpose(1, 2)
-    keys, values = (
-        torch.cat([_for_branches(b, prompt), part.view(rows, time, kv, width)], 1).transpose(1, 2)
-        for part, prompt in ((own.key, prompts.key), (own.value, prompts.value))
-    )
-    hidden = b.hidden_prompt.repeat_interleave(b.branches, 0)[:, None, None]
-    blocks = []
-    for start in range(0, time, QUERY_BLOCK):
-        end = min(time, start + QUERY_BLOCK)
-        past = b.past[start:end, :end].expand(rows, 1, -1, -1)
-        mask = torch.cat([hidden.expand(-1, -1, end - start, -1), past], -1)
-        seen = b.prompt + end
-        blocks.append(
-            F.scaled_dot_product_attention(
-                query[:, :, start:end], keys[:, :, :seen], values[:, :, :seen],
-                attn_mask=mask, scale=scale, enable_gqa=heads != kv,
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, out, total = ctx.saved_tensors
+        plan, scale, gradient = ctx.plan, ctx.scale, gradients[0].contiguous()
+        part, heads, width = _repeated(query, key, value), query.shape[0], query.shape[2]
+        back = Back(gradient, total, (_precise(gradient) * _precise(out)).sum(-1))
+        found = [
+            _backward(_gather(part, bucket), back.gathered(bucket), scale, causal=True)
+            for bucket in plan.buckets
+        ]
+        given = Part(
+            *(
+                torch.cat([each[i].view(heads, -1, width) for each in found], 1).index_select(1, plan.give)
+                for i in range(3)
             )
-        )  # fmt: skip
-    return torch.cat(blocks, 2).transpose(1, 2).reshape(rows * time, heads, width)
+        )
+        for junction in plan.junctions:
+            more = _backward(_across(part, junction), back.sliced(junction.branches), scale)
+            given.query[:, junction.branches].add_(more.query)
+            given.key[:, junction.prompt].add_(more.key)
+            given.value[:, junction.prompt].add_(more.value)
+        shared = (each.view(key.shape[0], -1, *each.shape[1:]).sum(1) for each in given[1:])
+        return given.query, *shared, None, None
 
 
-def _for_branches(b: Bucket, prompt: Tensor) -> Tensor:
-    kv, width = prompt.shape[1:]
-    shared = prompt.view(b.num_trees, 1, b.prompt, kv, width)
-    return shared.expand(-1, b.branches, -1, -1, -1).reshape(-1, b.prompt, kv, width)
+class Back(NamedTuple):
+    """What flows back: the output's gradient, its scores' log-sum-exp, and gradient · output by query."""
+
+    gradient: Tensor
+    total: Tensor
+    along: Tensor
+
+    def gathered(self, bucket: Bucket) -> Back:
+        """Return [heads · sequences, length, …]; queries that are padding give nothing back."""
+        gradient, total, along = (_slots(each, bucket) for each in self)
+        if bucket.padding is not None:
+            padding = bucket.padding.view(1, bucket.num_sequences, bucket.length)
+            total.view(-1, *padding.shape[1:]).masked_fill_(padding, torch.inf)
+        return Back(gradient, total, along)
+
+    def sliced(self, place: slice) -> Back:
+        return Back(*(each[:, place] for each in self))
+
+
+def _repeated(query: Tensor, key: Tensor, value: Tensor) -> Part:
+    repeat = query.shape[0] // key.shape[0]
+    return Part(query, key.repeat_interleave(repeat, 0), value.repeat_interleave(repeat, 0))
+
+
+def _slots(rows: Tensor, bucket: Bucket) -> Tensor:
+    """Return [heads · sequences, length, …] for [heads, tokens, …]."""
+    return rows.index_select(1, bucket.take).view(-1, bucket.length, *rows.shape[2:])
+
+
+def _gather(part: Part, bucket: Bucket) -> Part:
+    return Part(*(_slots(each, bucket) for each in part))
+
+
+def _across(part: Part, junction: Junction) -> Part:
+    prompt = junction.prompt
+    return Part(part.query[:, junction.branches], part.key[:, prompt], part.value[:, prompt])
+
+
+class Block(NamedTuple):
+    """A block of queries, and how many of the keys they see."""
+
+    queries: slice
+    num_keys: int
+
+
+def _blocks(part: Part, causal: bool) -> Iterator[Block]:
+    rows, time, num_keys = part.query.shape[0], part.query.shape[1], part.key.shape[1]
+    size = max(MIN_QUERY_BLOCK, MAX_SCORES // (rows * num_keys))
+    for start in range(0, time, size):
+        end = min(time, start + size)
+        yield Block(slice(start, end), end if causal else num_keys)
+
+
+def _scores(part: Part, block: Block, scale: float, causal: bool) -> Tensor:
+    """Return scores [rows, queries, keys] of a block in float32 or better, -inf where a key is later."""
+    query, key = part.query[:, block.queries], part.key[:, : block.num_keys].transpose(1, 2)
+    if not causal:
+        return _precise(torch.bmm(query, key)).mul_(scale)
+    past = torch.full((query.shape[1], block.num_keys), -torch.inf, dtype=query.dtype, device=query.device)
+    return _precise(torch.baddbmm(past.triu_(block.queries.start + 1), query, key, alpha=scale))
+
+
+def _precise(scores: Tensor) -> Tensor:
+    return scores if scores.dtype == torch.float64 else scores.float()
+
+
+def _mix(part: Part, scale: float, causal: bool = False) -> tuple[Tensor, Tensor]:
+    """Return the mixed values [rows, time, width] and the log-sum-exp of the scores [rows, time]."""
+    outs, totals = [], []
+    for block in _blocks(part, causal):
+        scores = _scores(part, block, scale, causal)
+        most = scores.amax(-1, keepdim=True)
+        weights = scores.sub_(most).exp_()
+        sums = weights.sum(-1, keepdim=True)
+        values = part.value[:, : block.num_keys]
+        outs.append(torch.bmm(weights.to(values.dtype), values).div_(sums))
+        totals.append((most + sums.log_())[..., 0])
+    return (outs[0], totals[0]) if len(outs) == 1 else (torch.cat(outs, 1), torch.cat(totals, 1))
+
+
+def _backward(part: Part, back: Back, scale: float, causal: bool = False) -> Part:
+    """Return the gradients of a part, given what flows back to its queries."""
+    queries = []
+    key, value = (torch.zeros_like(each, memory_format=torch.contiguous_format) for each in part[1:])
+    for block in _blocks(part, causal):
+        place, seen = block.queries, slice(0, block.num_keys)
+        gradient = back.gradient[:, place]
+        weights = _scores(part, block, scale, causal).sub_(back.total[:, place, None]).exp_()
+        towards = _precise(torch.bmm(gradient, part.value[:, seen].transpose(1, 2)))
+        towards = towards.sub_(back.along[:, place, None]).mul_(weights).mul_(scale).to(gradient.dtype)
+        value[:, seen].baddbmm_(weights.to(gradient.dtype).transpose(1, 2), gradient)
+        key[:, seen].baddbmm_(towards.transpose(1, 2), part.query[:, place])
+        queries.append(torch.bmm(towards, part.key[:, seen]))
+    return Part(queries[0] if len(queries) == 1 else torch.cat(queries, 1), key, value)

@@ -154,7 +154,7 @@ class Policy:
 
     def _outputs(self, module: PreTrainedModel, batch: Batch, *, entropy: bool) -> Outputs:
         device = self.model.device
-        layout = lay_out(batch, self.learner.layout, self.model.dtype, device)
+        layout = lay_out(batch, self.learner.layout, device)
         mask = batch.mask.to(device)
         hidden = hidden_states(module, layout.tokens, layout.positions, layout.attend)
         targets = batch.tokens.to(device)[mask]
