@@ -13,7 +13,7 @@ FLOORS = (
     {"domains", "curriculum", "rollouts", "measures", "contracts"},
     {"assembly"},
     {"train", "evaluate", "flywheel", "serve", "dashboard"},
-    {"doctor", "bench", "demo", "check", "scaffold"},
+    {"doctor", "bench", "demo", "check", "scaffold", "mine"},
     {"cli", "__main__"},
 )
 FLOOR = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 EXTRAS: Mapping[str, str] = {
     "jsonschema": "tasks",
+    "math_verify": "tasks",
     "obstore": "s3",
     "pyarrow": "tasks",
     "ray": "ray",

@@ -11,9 +11,15 @@ from types import MappingProxyType
 
 DOMAINS: Mapping[str, str] = MappingProxyType(
     {
+        "code": "posttrain.domains.code:code",
         "extraction": "posttrain.domains.extraction:extraction",
         "generated": "posttrain.domains.generated:generated",
+        "math": "posttrain.domains.math:math",
+        "mined": "posttrain.domains.mined:mined",
+        "mixed": "posttrain.domains.mixed:mixed",
+        "optimise": "posttrain.domains.optimise:optimise",
         "rows": "posttrain.domains.rows:rows",
+        "tools": "posttrain.domains.tools:tools",
     }
 )
 """Short name → `module:function`, as text, so that reading the table imports nothing."""

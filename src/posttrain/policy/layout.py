@@ -18,8 +18,8 @@ from posttrain.policy.attention import Bucket, Junction, TreeAttention
 Kind = Literal["shared", "full"]
 
 MAX_PADDING = 12
-"""Lengths in a bucket may differ by so many tokens. A token that is padded by so many costs 2 · 12 scores of its
-query, which is about 1 % of its linear layers in a model of 135 M parameters and less in larger ones."""
+"""Lengths in a bucket may differ by so many tokens. What that adds to a token is at most about 24 scores:
+1 % of its linear layers in a model of 135 M parameters, less in larger ones."""
 
 
 @dataclass(frozen=True, slots=True)
