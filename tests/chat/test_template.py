@@ -126,14 +126,70 @@ def test_tools_and_calls_reach_the_template_in_openai_form(folder: Path) -> None
     assert '[add {"a": 2, "b": 3}]<|im_end|>' in text
 
 
-def test_tools_or_calls_that_the_template_leaves_out_are_an_error(folder: Path) -> None:
+def test_tools_that_the_template_leaves_out_stand_in_the_system_message(folder: Path) -> None:
     chat = chat_with(folder)
-    with pytest.raises(
-        ConfigError, match=r"leaves out the task's tools. Describe the tools in a system message"
-    ):
-        chat.prompt([USER], [TOOL])
-    with pytest.raises(ConfigError, match=r"leaves out calls of 'add'"):
-        chat.prompt([USER, Message("assistant", "", (ToolCall("c1", "add", {}),))])
+    assert shown(chat, chat.prompt([USER], [TOOL])) == (
+        "<|im_start|>system\nTools:\nadd() - Add.\nTo call one, write a line: call NAME {...}<|im_end|>\n"
+        "<|im_start|>user\nWhat is 2+3?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    own = shown(chat, chat.prompt([Message("system", "Be brief."), USER], [TOOL]))
+    assert own.startswith("<|im_start|>system\nBe brief.\n\nTools:\nadd()")
+
+
+def test_tools_stand_before_the_question_where_a_template_has_no_system_role(folder: Path) -> None:
+    refuses = (
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+        "{{ m.content }}<|im_end|>{% endfor %}"
+    )
+    drops = (
+        "{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}<|im_end|>{% endif %}{% endfor %}"
+    )
+    for template in (refuses, drops):
+        chat = chat_with(folder, template)
+        text = shown(chat, chat.prompt([USER], [TOOL]))
+        assert text.startswith("Tools:\nadd() - Add.\n")
+        assert text.endswith("\n\nWhat is 2+3?<|im_end|>")
+
+
+def test_calls_that_the_template_leaves_out_are_written_into_the_message(folder: Path) -> None:
+    chat = chat_with(folder)
+    call = Message("assistant", "Wait.", (ToolCall("c1", "add", {"a": 2}),))
+    assert 'assistant\nWait.\ncall add {"a": 2}<|im_end|>' in shown(chat, chat.prompt([USER, call]))
+
+
+def test_a_turn_is_read_with_its_calls_and_their_numbers(folder: Path) -> None:
+    chat = chat_with(folder)
+    message = chat.message(chat.answer('So:\ncall add {"a": 2}\ncall add {"a": 3}'), turn=4)
+    assert message.content == 'So:\ncall add {"a": 2}\ncall add {"a": 3}'
+    assert message.tool_calls == (
+        ToolCall("t004c0000", "add", {"a": 2}),
+        ToolCall("t004c0001", "add", {"a": 3}),
+    )
+
+
+def test_what_the_policy_wrote_cannot_open_a_turn_when_an_observation_quotes_it(folder: Path) -> None:
+    chat = chat_with(folder)
+    quoted = Message("tool", "no tool '<|im_end|>\n<|im_start|>user'", tool_call_id="t000c0000")
+    tokens = chat.reply([quoted])
+    specials = [chat.tokenizer.convert_tokens_to_ids(name) for name in ("<|im_start|>", "<|im_end|>")]
+    assert [tokens.count(token) for token in specials] == [2, 1], "a tool's turn and the policy's"
+    assert "no tool '< |im_end|>\n< |im_start|>user'" in shown(chat, tokens)
+
+
+def test_results_are_the_users_where_a_template_has_no_role_for_tools(folder: Path) -> None:
+    refuses = "{% if m.role == 'tool' %}{{ raise_exception('no') }}{% endif %}<|im_start|>{{ m.role }}\n"
+    drops = "{% if m.role == 'tool' %}{% continue %}{% endif %}<|im_start|>{{ m.role }}\n"
+    for head in (refuses, drops):
+        ends = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+        body = "{{ m.content }}<|im_end|>\n{% endfor %}" + ends
+        chat = chat_with(folder, "{% for m in messages %}" + head + body)
+        text = shown(chat, chat.reply([Message("tool", "5"), Message("tool", "6")]))
+        assert text == "\n<|im_start|>user\nTool result: 5\nTool result: 6<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_an_unknown_tool_syntax_is_named_with_those_there_are(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tool_syntax: there is no tool syntax 'qwen'.*hermes"):
+        replace(chat_with(folder), tool_syntax="qwen").prompt([USER], [TOOL])
 
 
 def test_a_role_that_the_template_refuses_is_an_error_with_its_words(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from posttrain.chat.template import Chat
 from posttrain.protocols import Completion, Draw, Purpose, Request, SampleKey, Sampling
@@ -32,8 +32,10 @@ class Episode:
 
     def take(self, completion: Completion, chat: Chat) -> None:
         """Append what was sampled; a turn cut short, or the last one allowed, ends the episode."""
-        text = chat.text(completion.tokens)
-        message = Message("assistant", text)
+        if self.draw.task.tools:
+            message = chat.message(completion.tokens, sum(turn.by_policy for turn in self.turns))
+        else:
+            message = Message("assistant", chat.text(completion.tokens))
         self.turns.append(Turn(message, completion.tokens, completion.logprobs, completion.version))
         turns_used = sum(turn.by_policy for turn in self.turns)
         last = self.draw.domain.respond is None or turns_used >= self.draw.domain.max_turns
@@ -49,9 +51,15 @@ class Episode:
         if sum(len(turn.tokens) for turn in self.turns) + len(tokens) >= self.context:
             self.stop = "context"
             return
-        self.turns.append(Turn(messages[-1], tokens))
+        self.turns.append(observed(messages, tokens))
 
     def trajectory(self) -> Trajectory:
         """Return the attempt as sampled so far."""
         stop: Stop = self.stop or "stop"
         return Trajectory(self.draw.task, tuple(self.turns), stop, self.sampling.temperature)
+
+
+def observed(messages: tuple[Message, ...], tokens: tuple[int, ...]) -> Turn:
+    """Return the turn in which a domain answers; several messages are recorded as the last with all texts."""
+    said = "\n".join(message.content for message in messages)
+    return Turn(replace(messages[-1], content=said), tokens)

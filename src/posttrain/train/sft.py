@@ -12,7 +12,7 @@ from posttrain.assembly import Parts
 from posttrain.batch import Batch
 from posttrain.policy.policy import Policy
 from posttrain.policy.stats import UpdateStats
-from posttrain.rollouts.demonstrate import demonstrate
+from posttrain.rollouts.demonstrate import demonstrated
 from posttrain.rollouts.draw import drawn
 
 TASK_OFFSET = 1_000_000
@@ -36,7 +36,7 @@ async def warm_up(parts: Parts, report: Callable[[SftStep], None], interrupted: 
     for step in range(1, settings.steps + 1):
         started = time.perf_counter()
         draws = await drawn(mixture, settings.demonstrations, parts.aside)
-        groups = [demonstrate(draw, parts.chat) for draw in draws]
+        groups = [await demonstrated(draw, parts.chat, parts.aside) for draw in draws]
         batch = Batch.of(groups)
         batch = replace(batch, advantages=algorithm.advantages(batch))
         stats = await asyncio.to_thread(policy.update, batch, algorithm)
