@@ -34,6 +34,13 @@ def test_a_problem_comes_back_from_its_task() -> None:
     assert problem.program("x = 1").source == "import math\nx = 1"
 
 
+def test_imports_from_the_future_stay_first_and_lines_keep_their_numbers() -> None:
+    problem = Problem("f", "", "f", (), (), preamble="import math")
+    source = problem.program('"""Text."""\nfrom __future__ import annotations\nx = math.pi').source
+    assert source == 'from __future__ import annotations\nimport math\n"""Text."""\n\nx = math.pi'
+    exec(compile(source, "candidate", "exec"), {})
+
+
 def test_a_task_without_a_problem_is_named() -> None:
     with pytest.raises(InputError, match="'t' carries no programming problem"):
         Problem.of(Task("t", "d", 0, (Message("user", "?"),), {}))

@@ -314,3 +314,23 @@ def test_it_needs_nothing_but_the_standard_library() -> None:
 
 def test_the_examples_are_right() -> None:
     assert doctest.testmod(plain).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("iterator", "values"),
+    [
+        (itertools.chain([1], [2]), [1, 2]),
+        (itertools.islice([1, 2, 3], 2), [1, 2]),
+        (itertools.accumulate([1, 2, 3]), [1, 3, 6]),
+        (itertools.compress([1, 2, 3], [1, 0, 1]), [1, 3]),
+        (itertools.zip_longest([1, 2], [3]), [(1, 3), (2, None)]),
+        (itertools.takewhile(bool, [1, 0, 1]), [1]),
+        (iter("a"), ["a"]),
+        (iter("é"), ["é"]),
+        (iter(b"ab"), [97, 98]),
+        (iter(range(2)), [0, 1]),
+        (iter(iter([1, 2, 3]).__next__, 3), [1, 2]),
+    ],
+)
+def test_iterators_of_the_standard_library_are_run_to_their_end(iterator: Any, values: list[Any]) -> None:
+    assert list(plain.loads(plain.dumps(iterator, iterators=True))) == values

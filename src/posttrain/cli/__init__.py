@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from posttrain import __version__
-from posttrain.cli import bench, check, model, new, runs, sandbox
+from posttrain.cli import bench, check, mine, model, new, runs, sandbox
 from posttrain.errors import boundary
 
 INTERRUPTED = 130
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.add_typer(runs.app)
 app.add_typer(check.app)
 app.add_typer(new.app)
+app.add_typer(mine.app)
 app.add_typer(model.app, name="model")
 app.add_typer(bench.app, name="bench")
 app.add_typer(sandbox.app, name="sandbox")

@@ -7,6 +7,7 @@ verifiers, self-repair and the integrity layer read them back from `Task.referen
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from posttrain.protocols import Case, Program
 from posttrain.sandbox import plain
 from posttrain.types import JSON, Task
 
+_FUTURE = re.compile(r"^from __future__ import [\w, ]+", re.MULTILINE)
 _FIELDS = ("function", "arguments", "keywords", "stdin", "comparator", "expected")
 
 
@@ -39,8 +41,11 @@ class Problem:
     language: str = "python"
 
     def program(self, source: str) -> Program:
-        """Return what runs for a candidate's source: the preamble before it."""
-        return Program(self.language, f"{self.preamble}\n{source}" if self.preamble else source)
+        """Return what runs for a candidate's source: the preamble before it, imports from the future first."""
+        if not self.preamble:
+            return Program(self.language, source)
+        first = "".join(f"{line}\n" for line in _FUTURE.findall(source))
+        return Program(self.language, f"{first}{self.preamble}\n{_FUTURE.sub('', source)}")
 
     def reference(self) -> dict[str, JSON]:
         """Return all of it as plain JSON for `Task.reference`; `answer` is the solution."""

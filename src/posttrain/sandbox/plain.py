@@ -10,12 +10,12 @@ that nobody trusts.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import math
 import re
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
-from itertools import islice
 from types import GeneratorType
 from typing import Any, NoReturn
 
@@ -37,6 +37,8 @@ _DICTS = (dict, OrderedDict, defaultdict, Counter)
 _ITERATORS: tuple[type, ...] = (
     GeneratorType, map, filter, zip, enumerate, reversed, type(reversed([])), type(iter([])), type(iter(())),
     type(iter({})), type(iter(set())), type({}.keys()), type({}.values()), type({}.items()),
+    type(iter("")), type(iter("é")), type(iter(b"")), type(iter(range(0))), type(iter(int, 0)),
+    *(kind for kind in vars(itertools).values() if isinstance(kind, type)),
 )  # fmt: skip
 
 
@@ -117,7 +119,7 @@ class _Packing:
     def _pack_all(self, values: Iterable[Any], depth: int) -> list[Any]:
         if depth == 0:
             raise ValueError(f"plain data is nested more than {MAX_DEPTH} levels deep")
-        packed = [self.pack(value, depth - 1) for value in islice(values, self._left + 1)]
+        packed = [self.pack(value, depth - 1) for value in itertools.islice(values, self._left + 1)]
         self._left -= len(packed)
         if self._left < 0:
             raise ValueError(f"plain data of more than {MAX_NODES} values")
