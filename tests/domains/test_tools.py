@@ -225,6 +225,8 @@ def test_new_records_are_compared_by_what_is_in_them() -> None:
     one, two = {"title": "demo"}, {"title": "yoga"}
     goal = changes({"events": {}}, {"events": {"e1": one, "e2": two}})
     assert agreement(goal, changes({"events": {}}, {"events": {"e1": two, "e2": one}})) == 1.0
+    spaced = changes({"events": {}}, {"events": {"e7": {"title": " Yoga"}, "e8": one}})
+    assert spaced == goal, "case and spaces are no changes"
     assert agreement(goal, changes({"events": {}}, {"events": {"e1": two, "e2": two}})) == pytest.approx(
         1 / 3
     )

@@ -25,6 +25,8 @@ def _free(state: State, day: str, time: str) -> None:
 
 
 def _add(state: State, title: str, day: str, time: str) -> JSON:
+    if day not in DAYS:
+        raise Refused(f"{day[:40]!r} is no working day; days are {', '.join(DAYS)}")
     _free(state, day, time)
     key = f"e{1 + max((int(name[1:]) for name in state['events']), default=0)}"
     state["events"][key] = {"title": title, "day": day, "time": time}

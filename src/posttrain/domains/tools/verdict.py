@@ -41,7 +41,9 @@ def changes(before: State, after: State) -> Counter[str]:
 
 
 def _compared(value: Any) -> str:
-    return plain(json.dumps(value, sort_keys=True, ensure_ascii=False))
+    if isinstance(value, dict):
+        value = {key: plain(each) if isinstance(each, str) else each for key, each in value.items()}
+    return json.dumps(plain(value) if isinstance(value, str) else value, sort_keys=True, ensure_ascii=False)
 
 
 def agreement(required: Counter[str], made: Counter[str]) -> float:
