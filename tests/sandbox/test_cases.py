@@ -294,3 +294,39 @@ async def test_what_a_checker_said_is_told_of_visible_cases_only(sandbox: LocalS
     hidden, visible = result.cases
     assert "secret" not in hidden.detail
     assert "secret" in visible.detail
+
+
+CONTROL = "\\ud800\\x1b[2J\\x07\\u202e\\r\\x9b"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"def f():\n    raise ValueError('{CONTROL}')",
+        f"def f():\n    return '{CONTROL}'",
+        f"def f():\n    return {{'{CONTROL}': b'\\x1b'}}",
+        f"raise ValueError('{CONTROL}')",
+        "class E(Exception): pass\nE.__name__ = '\\x1b[2J'\ndef f():\n    raise E('x')",
+    ],
+)
+async def test_no_word_of_a_program_can_steer_a_terminal_or_break_an_encoding(
+    sandbox: LocalSandbox, source: str
+) -> None:
+    for case in (Case("x", "f"), Case("x", "f", hidden=False), Case(["KeyError"], "f", comparator="raises")):
+        (judged,) = (await sandbox.test(Program("python", source), [case])).cases
+        assert judged.status in ("WRONG", "RUNTIME_ERROR")
+        assert judged.detail.replace("\n", "").replace("\t", "").isprintable(), ascii(judged.detail)
+        judged.detail.encode()
+
+
+async def test_nor_can_what_a_program_prints(sandbox: LocalSandbox) -> None:
+    for source in (
+        f"print('{CONTROL}'.encode('utf-8', 'surrogatepass'))",
+        "import os; os.write(1, b'\\x1b[2J\\xff\\x9b'); os.write(2, b'\\x1b]0;x\\x07'); os._exit(3)",
+        "import os; os.write(1, b'\\x1b[2J\\xff\\x9b')",
+    ):
+        (judged,) = (
+            await sandbox.test(Program("python", source), [Case("x", stdin=b"1", hidden=False)])
+        ).cases
+        assert judged.status in ("WRONG", "RUNTIME_ERROR")
+        assert judged.detail.replace("\n", "").isprintable(), ascii(judged.detail)

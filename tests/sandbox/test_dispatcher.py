@@ -223,6 +223,20 @@ def test_files_are_collected_without_following_links_or_taking_too_much(tmp_path
     assert collect(str(inside), ["large", "d/f"], 101) == {"large": b"x" * 100}
 
 
+@pytest.mark.parametrize("name", ["folder", "folder/deeper", "pipe", "link", "hard", "large", "plain"])
+def test_what_is_collected_or_refused_leaves_no_descriptor_open(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder" / "deeper").mkdir(parents=True)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("folder")
+    (tmp_path / "plain").write_bytes(b"x")
+    (tmp_path / "twice").write_bytes(b"x")
+    os.link(tmp_path / "twice", tmp_path / "hard")
+    (tmp_path / "large").write_bytes(b"x" * 100)
+    before = watching.descriptors(os.getpid())
+    collect(str(tmp_path), [name], 50)
+    assert watching.descriptors(os.getpid()) == before
+
+
 def test_arguments_of_calls_travel_as_plain_data(sandbox: LocalSandbox) -> None:
     values = (
         None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from posttrain.protocols import Limits, Program, RunResult
 from posttrain.sandbox.local import Local, LocalSandbox
 
 LIMITS = Limits(cpu_seconds=2.0, wall_seconds=5.0, memory_bytes=256 * 2**20, disk_bytes=2**22)
+BRIEF = replace(LIMITS, cpu_seconds=0.5, wall_seconds=1.5)
 SPOILT = (
     "import os\n"
     "os.mkdir('folder'), os.symlink('/tmp', 'link'), os.symlink('/etc/hostname', 'file'), os.mkfifo('pipe')\n"
@@ -87,10 +89,30 @@ FORGE = (
 async def test_whatever_was_run_the_next_runs_have_an_end_and_a_verdict(
     sandbox: LocalSandbox, source: str
 ) -> None:
-    session = await sandbox.session({}, LIMITS)
-    results: list[RunResult] = [await session.run(python(source), LIMITS)]
-    results += [await session.run(python("print(1)"), LIMITS) for _ in range(3)]
-    results.append(await session.run(Program("shell", "echo 1"), LIMITS))
+    session = await sandbox.session({}, BRIEF)
+    results: list[RunResult] = [await session.run(python(source), BRIEF)]
+    results += [await session.run(python("print(1)"), BRIEF) for _ in range(3)]
+    results.append(await session.run(Program("shell", "echo 1"), BRIEF))
     assert "INFRA" not in [result.status for result in results], results
     await session.close()
     assert (await sandbox.run(python("print(2)"), LIMITS)).stdout == b"2\n"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "mkdir .stdin",
+        "mkfifo .stdin",
+        "ln -s /etc/passwd .stdin",
+        "touch .stdin; chmod 0 .stdin",
+        "chmod 0 .",
+    ],
+)
+async def test_a_shell_cannot_get_rid_of_verdicts_by_what_it_puts_where_input_goes(
+    sandbox: LocalSandbox, spoil: str
+) -> None:
+    session = await sandbox.session({}, BRIEF)
+    runs = [Program("shell", spoil), Program("shell", "cat", stdin=b"x"), Program("shell", "echo 1")]
+    results = [await session.run(program, BRIEF) for program in runs]
+    assert "INFRA" not in [result.status for result in results], results
+    await session.close()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from dataclasses import dataclass
 
 import pytest
 
@@ -36,9 +37,6 @@ LEAVING: tuple[tuple[Program, Limits, tuple[Status, ...]], ...] = (
     (Program("python", "hold = bytearray(2 ** 30)"), ONE, ("MEMORY", "RUNTIME_ERROR")),
 )  # fmt: skip
 """Programs that leave something behind in one way or another, and how they may end."""
-WORKERS = 2
-AT_REST = WORKERS + 2
-"""Processes of a sandbox that nobody uses: its workers, their dispatcher and its warden."""
 CALLED = Program("python", "import os\ndef f(x):\n    if x == 2: os._exit(0)\n    return [x] * 50\n")
 CASES = tuple(Case([at] * 50, "f", (at,)) for at in range(4))
 
@@ -125,17 +123,6 @@ async def test_some_hundred_runs_leave_nothing() -> None:
     assert watching.descriptors(os.getpid()) <= before
 
 
-async def test_a_worn_worker_goes_though_nobody_asks_for_one() -> None:
-    sandbox = await Local(workers=WORKERS, recycle_after=1).open()
-    try:
-        for _ in range(5):
-            await sandbox.run(Program("python", "print(1)"), ONE)
-            dispatcher = await (await sandbox.dispatcher()).ready()
-            await settled(dispatcher)
-    finally:
-        await sandbox.close()
-
-
 async def test_workers_that_are_lost_when_they_are_worn_are_replaced_once() -> None:
     sandbox = await Local(workers=WORKERS, recycle_after=1).open()
     try:
@@ -150,7 +137,7 @@ async def test_workers_that_are_lost_when_they_are_worn_are_replaced_once() -> N
                         os.kill(process.number, signal.SIGKILL)
             await asyncio.gather(*runs)
         assert (await sandbox.run(Program("python", "print(1)"), ONE)).status == "OK"
-        await settled(dispatcher)
+        assert watching.eventually(lambda: Holdings.of(dispatcher).processes == AT_REST)
     finally:
         await sandbox.close()
 

@@ -57,7 +57,7 @@ async def rounds(sandbox: LocalSandbox, count: int) -> None:
 
 
 async def test_seven_neighbours_of_a_bomb_keep_their_verdicts(sandbox: LocalSandbox) -> None:
-    await rounds(sandbox, 20)
+    await rounds(sandbox, len(BOMBS))
 
 
 @pytest.mark.slow

@@ -116,8 +116,9 @@ class _Row:
         return RowError(problem, path=self.path, row=self.number, field=field, hint="Mine the package again")
 
     def _source(self, found: Mapping[str, Any]) -> Source:
-        texts = [self.get(found, name, str, "source") for name in ("package", "version", "licence", "module")]
-        return Source(*texts, self.get(found, "line", int, "source"))
+        names = ("package", "version", "licence", "module")
+        package, version, licence, module = (self.get(found, name, str, "source") for name in names)
+        return Source(package, version, licence, module, self.get(found, "line", int, "source"))
 
     def _problem(self, reference: Mapping[str, Any]) -> Problem:
         own = self.get(reference, "problem", dict, "reference")

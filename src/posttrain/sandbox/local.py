@@ -84,6 +84,11 @@ class Local:
         return LocalSandbox(self)
 
     @property
+    def num_boxes(self) -> int:
+        """Return how many programs run at once."""
+        return self.workers or len(os.sched_getaffinity(0))
+
+    @property
     def level(self) -> Level:
         return Level[self.min_level.upper()]
 
@@ -92,7 +97,7 @@ class Local:
         _try(self.level, self.bubblewrap_wheel)
         program = bubblewrap.find(self.bubblewrap_wheel) if self.level == Level.NAMESPACES else ""
         return Start(
-            num_workers=self.workers or len(os.sched_getaffinity(0)),
+            num_workers=self.num_boxes,
             level=self.level,
             import_folders=self.import_folders,
             recycle_after=self.recycle_after,

@@ -20,6 +20,8 @@ ANY = frozenset[Status]({
 })  # fmt: skip
 CRASH = frozenset[Status]({"RUNTIME_ERROR", "MEMORY", "CPU_TIMEOUT"})
 MEBIBYTE = 2**20
+BRIEF = replace(QUICK, cpu_seconds=0.3)
+"""For loops in the warm interpreter: there is nothing to wait for."""
 
 
 def little_memory(outcome: Outcome) -> bool:
@@ -275,10 +277,10 @@ if len(hold) > 64: escaped(f"{len(hold)} descriptors")
 )  # fmt: skip
 
 TIME = (
-    endless("a loop", python("while True: pass")),
-    endless("a loop in C", python("sum(range(10 ** 13))")),
-    endless("a regular expression that backtracks", python("import re; re.match(r'(a+)+$', 'a' * 40 + '!')")),
-    endless("digits of a huge number", python("sys.set_int_max_str_digits(0); len(str(7 ** 4_000_000))")),
+    endless("a loop", python("while True: pass"), limits=BRIEF),
+    endless("a loop in C", python("sum(range(10 ** 13))"), limits=BRIEF),
+    endless("a regular expression that backtracks", python("import re; re.match(r'(a+)+$', 'a' * 40 + '!')"), limits=BRIEF),
+    endless("digits of a huge number", python("sys.set_int_max_str_digits(0); len(str(7 ** 4_000_000))"), limits=BRIEF),
     endless("sleep", python("import time; time.sleep(600)"), WALL, limits=SLEEPING),
     endless("a lock that nobody opens", python("import threading; l = threading.Lock(); l.acquire(); l.acquire()"),
             WALL, limits=SLEEPING),
@@ -289,12 +291,12 @@ for number in range(1, 65):
     try: signal.signal(number, signal.SIG_IGN)
     except (OSError, ValueError): pass
 while True: pass
-""")),
+"""), limits=BRIEF),
     endless("signals blocked in a loop", python("""
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
 while True: pass
-""")),
+"""), limits=BRIEF),
     endless("it stops itself", python("import signal; os.kill(os.getpid(), signal.SIGSTOP); print('TRIED')"),
             WALL | {"OK", "RUNTIME_ERROR"}, limits=SLEEPING),
     endless("an exception that never ends", python("""
@@ -302,25 +304,25 @@ class Never(BaseException):
     def __str__(self):
         while True: pass
 raise Never
-""")),
+"""), limits=BRIEF),
     endless("an exit handler that never ends", python("""
 import atexit
 @atexit.register
 def never():
     while True: pass
-"""), CPU | {"OK"}),
+"""), CPU | {"OK"}, limits=BRIEF),
     endless("a finalizer that never ends", python("""
 class Never:
     def __del__(self):
         while True: pass
 never = Never()
-"""), CPU | {"OK"}),
+"""), CPU | {"OK"}, limits=BRIEF),
     endless("a thread that never ends", python("""
 import threading
 def never():
     while True: pass
 threading.Thread(target=never).start()
-"""), CPU),
+"""), CPU, limits=BRIEF),
     endless("time of many processes", command("""
 for _ in range(3): os.fork()
 while True: pass

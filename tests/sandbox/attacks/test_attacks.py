@@ -13,7 +13,6 @@ from typing import final
 import pytest
 
 from ..container import launching
-from .attack import Attack
 from .corpus import BY_NAME
 
 ROOT = Path(__file__).parents[3]
@@ -101,7 +100,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     found.close()
 
 
-MASKED = ("abi 1", "abi 3", "abi 5")
+STRONG = ("namespaces", "container")
+WEAK = ("container, abi 1", "abi 1", "abi 3", "abi 5")
 AGEING = (
     "signal", "have a signal", "requests to", "reach the host", "connect in", "listen", "cut a file",
     "change",    "write to", "make files", "remove", "undo", "raise",
@@ -109,17 +109,34 @@ AGEING = (
 """How the names of attacks begin whose outcome depends on what the kernel's Landlock knows."""
 
 
-def marks(setting: str, attack: Attack) -> list[pytest.MarkDecorator]:
-    """Return how a trial is marked: by default each attack runs once, and those on walls in every setting."""
-    wall = attack.kind in WALLS and "as a command" not in attack.name
-    quick = wall and (setting not in MASKED or attack.name.startswith(AGEING))
-    return [] if not attack.slow and (quick or setting == "landlock") else [pytest.mark.slow]
+WARM_WALLS = [
+    name
+    for name, attack in BY_NAME.items()
+    if attack.kind in WALLS and "as a command" not in attack.name and not attack.slow
+]
+
+
+def quick_settings(name: str) -> set[str]:
+    """Return where an attack is tried by default; the slow tests try each one everywhere."""
+    if BY_NAME[name].slow:
+        return set()
+    if name not in WARM_WALLS:
+        return {"landlock"}
+    if BY_NAME[name].name.startswith(AGEING):
+        return set(SETTINGS)
+    at = WARM_WALLS.index(name)
+    return {"landlock", STRONG[at % len(STRONG)], WEAK[at // len(STRONG) % len(WEAK)]}
 
 
 TRIALS = [
-    pytest.param(setting, name, id=f"{setting}: {name}", marks=marks(setting, attack))
+    pytest.param(
+        setting,
+        name,
+        id=f"{setting}: {name}",
+        marks=[] if setting in quick_settings(name) else pytest.mark.slow,
+    )
     for setting in SETTINGS
-    for name, attack in BY_NAME.items()
+    for name in BY_NAME
 ]
 
 
@@ -133,6 +150,12 @@ def test_an_attack_fails(hosts: Hosts, setting: str, name: str) -> None:
 def test_the_same_attack_succeeds_without_a_sandbox(hosts: Hosts, name: str) -> None:
     answer = hosts.of("bare").launch(name)
     assert "nothing gives way" in answer["broken"], answer["seen"]  # type: ignore[operator]
+
+
+def test_the_quick_trials_reach_every_setting_with_many_attacks_and_walls_in_three() -> None:
+    chosen = {name: quick_settings(name) for name in BY_NAME}
+    assert min(len(chosen[name]) for name in WARM_WALLS) >= 3
+    assert all(sum(setting in settings for settings in chosen.values()) >= 50 for setting in SETTINGS)
 
 
 def test_the_corpus_covers_every_kind() -> None:

@@ -42,8 +42,10 @@ def _read(box: str, name: str, max_bytes: int) -> bytes | None:
 
 
 def _content(descriptor: int, max_bytes: int) -> bytes | None:
+    """Return a plain file's content and close it, whatever it is."""
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size > max_bytes:
+        os.close(descriptor)  # `open` refuses a folder without closing it
+        return None
     with open(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size > max_bytes:
-            return None
         return file.read(max_bytes)

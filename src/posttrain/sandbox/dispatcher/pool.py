@@ -78,7 +78,6 @@ class Pool:
     staff: Staff
     _free: asyncio.Queue[Worker | None] = field(default_factory=asyncio.Queue)
     _workers: set[Worker] = field(default_factory=set)
-    _lent: set[Worker] = field(default_factory=set)
     _relieved: set[Worker] = field(default_factory=set)
     _worn: set[Worker] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -182,7 +181,7 @@ class Pool:
 
     async def _dismiss(self, worker: Worker) -> None:
         await stop(self.place, worker)
-        for workers in (self._workers, self._lent, self._relieved):
+        for workers in (self._workers, self._relieved):
             workers.discard(worker)
 
     async def _replace(self, worker: Worker) -> None:
@@ -195,8 +194,6 @@ class Pool:
             self._relieved.discard(worker)  # the next run asks again
         elif not worker.lost:
             self._worn.add(worker)
-            if worker not in self._lent:
-                await self._dismiss(worker)
             self._send_idle_away()
 
     def _send_idle_away(self) -> None:

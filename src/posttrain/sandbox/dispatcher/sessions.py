@@ -200,7 +200,7 @@ class Session:
         try:
             return await self._in_living("shell", Order("shell-session", "command", limits, source))
         finally:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # it was never there, or the program has put something in its place
                 os.unlink(f"{self.place.box(self.slot)}/{INPUT}")
 
     async def _in_living(self, kind: Kind, order: Order) -> RunResult:

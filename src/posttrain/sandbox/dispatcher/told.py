@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from posttrain.protocols import Status
+from posttrain.sandbox.shown import shown
 from posttrain.sandbox.worker.conversation import FAILED, READY
 
 
@@ -29,8 +30,8 @@ def failure(body: bytes) -> tuple[Status, tuple[str, ...], str]:
     """Read an account of an exception: status, class names, text."""
     try:
         data = json.loads(body)
-        names = tuple(str(name)[:200] for name in data["names"][:20])
+        names = tuple(shown(str(name)[:200]) for name in data["names"][:20])
         status: Status = data["status"] if data["status"] in ("MEMORY", "COMPILE_ERROR") else "RUNTIME_ERROR"
-        return status, names, str(data["text"])[:4000]
+        return status, names, shown(str(data["text"])[:4000])
     except (ValueError, TypeError, KeyError, RecursionError):
-        return "RUNTIME_ERROR", (), body[:4000].decode(errors="replace")
+        return "RUNTIME_ERROR", (), shown(body[:4000].decode(errors="replace"))

@@ -149,7 +149,8 @@ class RemoteSandbox:
             raise InputError(
                 f"the server at {self._connection.url} cannot be told {lost}: use posttrain's server"
             )
-        return result
+        asked = {name: result.files[name] for name in program.collect if name in result.files}
+        return replace(result, files=asked)  # whoever writes them must not meet a path of the server's choice
 
     async def _in_thread(self, work: Callable[[], Returned]) -> Returned:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -10,6 +10,7 @@ from itertools import groupby
 from posttrain.protocols import Case, CaseResult, Limits, Program, Status, TestResult
 from posttrain.sandbox import plain
 from posttrain.sandbox.calls import Answer, Call, Runner
+from posttrain.sandbox.shown import shown
 from posttrain.sandbox.verdict import checker, compare, forwarded
 
 RAISES = "raises"
@@ -173,7 +174,7 @@ def _shown_line(line: bytes) -> str:
 
 
 def _shown_bytes(content: bytes) -> str:
-    return _shortened(content[: 4 * MAX_SHOWN].decode("utf-8", "replace"))
+    return _shortened(shown(content[: 4 * MAX_SHOWN].decode("utf-8", "replace")))
 
 
 def _shortened(text: str) -> str:
