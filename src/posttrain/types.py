@@ -22,11 +22,15 @@ Stop = Literal["stop", "length", "context", "deadline", "error"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of one tool by the policy, with arguments as plain JSON."""
+    """A call of one tool by the policy, with arguments as plain JSON.
+
+    `problem` says why what was written is no call (name and arguments are then empty), or is ''.
+    """
 
     id: str
     name: str
     arguments: Mapping[str, Any]
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +98,26 @@ class Trajectory:
         return next((t.message.content for t in reversed(self.turns) if t.by_policy), "")
 
 
+QUARANTINE = "quarantine"
+"""The flag of an attempt that is recorded for review and never trained on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reward:
     """A verdict: the value that trains, the parts it is made of, and what looks suspicious.
 
-    `by_turn` holds one process reward for each turn of the policy, or nothing.
+    `by_turn` holds one process reward for each turn of the policy, or nothing. An attempt with the flag
+    QUARANTINE is left out of baselines and loss.
     """
 
     value: float
     parts: Mapping[str, float] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     by_turn: tuple[float, ...] = ()
+
+    @property
+    def is_quarantined(self) -> bool:
+        return QUARANTINE in self.flags
 
 
 @dataclass(frozen=True, slots=True)

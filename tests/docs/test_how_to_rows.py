@@ -94,6 +94,11 @@ def test_extraction_warms_up_and_judges(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tmp_path / "runs" / "warm-up" / "adapter").is_dir()
 
 
+def test_tools_warm_up_and_are_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    follow("tools.md", tmp_path, monkeypatch)
+    assert (tmp_path / "runs" / "warm-up" / "adapter").is_dir()
+
+
 def test_what_ran_under_trl_trains_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follow("from_trl.md", tmp_path, monkeypatch)
     assert parts_of(tmp_path / "runs" / "rl") == {"accuracy", "digits", "digits.characters"}

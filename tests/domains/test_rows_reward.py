@@ -21,7 +21,8 @@ from posttrain.domains.rows_choose import exact, fields, numeric
 from posttrain.domains.rows_reward import number
 from posttrain.errors import ConfigError, InputError, RowError
 from posttrain.protocols import Sandbox
-from posttrain.rollouts.judge import Deadlines, judge
+from posttrain.rollouts.boxes import Boxes
+from posttrain.rollouts.judge import Deadlines, Quotas, judge
 from posttrain.runtime.inline import Aside
 from posttrain.sandbox.scripted import ScriptedSandbox
 from posttrain.types import Domain, Message, Reward, Task, Trajectory, Turn, Unjudged, Verdict
@@ -78,7 +79,8 @@ async def verdict(domain: Domain, answer: str, seconds: float = 30.0) -> Verdict
     aside = Aside()
     try:
         tried = attempt(domain.task("train", 0, 0), answer)
-        return await judge(domain, tried, ScriptedSandbox(), aside, Deadlines(seconds, retries=0))
+        deadlines = Deadlines(seconds, retries=0)
+        return await judge(domain, tried, Quotas(ScriptedSandbox(), aside, deadlines, Boxes(1, 1)))
     finally:
         aside.close()
 

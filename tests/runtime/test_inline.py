@@ -1,12 +1,15 @@
 """The side loop: deadlines hold whatever a user's function does."""
 
 import asyncio
+import gc
 import threading
 import time
+import warnings
 
 import pytest
 
-from posttrain.runtime.inline import Aside, DeadlineExceeded, within
+from posttrain.runtime.inline import Aside, Blocked, DeadlineExceeded, within
+from posttrain.runtime.stopwatch import Stopwatch
 
 
 async def test_a_result_comes_back() -> None:
@@ -118,3 +121,76 @@ async def test_a_timeout_that_the_work_raises_itself_is_handed_on_as_it_is() -> 
     with pytest.raises(TimeoutError, match="connection timed out"):
         await aside.run(socket_times_out, 5.0)
     aside.close()
+
+
+async def test_a_blocked_lane_keeps_no_other_lane_waiting() -> None:
+    aside, release, finished = Aside(), threading.Event(), list[str]()
+
+    async def block() -> None:
+        release.wait(30)
+
+    async def neighbour() -> None:
+        finished.append("neighbour")
+
+    blocked = asyncio.create_task(aside.run(block, 0.5, lane="slow"))
+    await asyncio.sleep(0.01)
+    await asyncio.gather(*(aside.run(neighbour, 0.05, lane="quick") for _ in range(5)))
+    assert (len(finished), blocked.done()) == (5, False)
+    with pytest.raises(Blocked):
+        await blocked
+    release.set()
+    aside.close()
+
+
+async def test_what_waits_behind_its_deadlines_watch_is_not_late() -> None:
+    aside, clock = Aside(), Stopwatch(0.05)
+
+    async def waits() -> str:
+        pause = clock.pause()
+        await asyncio.sleep(0.3)
+        clock.resume(pause)
+        return "in time"
+
+    assert await aside.run(waits, clock) == "in time"
+    aside.close()
+
+
+async def test_a_task_that_exits_the_thread_leaves_its_lane_alive() -> None:
+    aside = Aside()
+
+    async def leaves() -> None:
+        raise SystemExit(3)
+
+    async def gathers() -> str:
+        leaving = asyncio.ensure_future(leaves())
+        await asyncio.wait({leaving})
+        return "still here"
+
+    assert await aside.run(gathers, 5.0) == "still here"
+    assert aside.num_abandoned == 0
+    aside.close()
+
+
+def test_nothing_is_left_unawaited_or_pending_when_the_caller_is_aborted() -> None:
+    release = threading.Event()
+
+    async def block() -> None:
+        release.wait(30)
+
+    async def abort(aside: Aside) -> None:
+        works = [block, lambda: asyncio.sleep(60), *[lambda: asyncio.sleep(1)] * 3]
+        asked = [asyncio.create_task(aside.run(work, 60)) for work in works]
+        await asyncio.sleep(0.05)
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        aside = Aside()
+        asyncio.run(abort(aside))
+        release.set()
+        aside.close()
+        del aside
+        gc.collect()
+    assert [str(warning.message) for warning in warned] == []

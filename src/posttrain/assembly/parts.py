@@ -132,6 +132,7 @@ class Parts:
             context=self.model.context,
             seed=seed,
             purpose=purpose,
+            boxes=self.config.sandbox.num_boxes,
         )
 
 
@@ -142,7 +143,7 @@ async def opened(config: Config, source: str = "config") -> AsyncIterator[Parts]
     chosen = algorithm(config, source, entries)
     sandbox = config.sandbox.lazy(source)
     model = load(config.model, config.run.seed)
-    chat = Chat(model.tokenizer, model.stop_tokens, config.system)
+    chat = Chat(model.tokenizer, model.stop_tokens, config.system, config.tool_syntax)
     aside, engine = Aside(), TorchEngine(model, config.engine)
     parts = Parts(config, model, chat, engine, entries, chosen, sandbox, aside)
     try:

@@ -53,11 +53,13 @@ class Evaluation:
 class Config:
     """A complete run, as its file says it; `algorithm.use` is "grpo" unless it says otherwise.
 
-    `system`, if not empty, is the system message of every task that brings none.
+    `system`, if not empty, is the system message of every task that brings none; `tool_syntax` says how
+    calls of tools are written, where the model's chat template does not tell.
     """
 
     domains: tuple[Mapping[str, Any], ...]
     system: str = ""
+    tool_syntax: str = ""
     model: Model = field(default_factory=Model)
     engine: Torch = field(default_factory=Torch)
     sampling: Sampling = field(default_factory=Sampling)
@@ -114,6 +116,8 @@ def _bounds(config: Config) -> list[tuple[str, int, int]]:
         ("learner.token_budget", config.learner.token_budget, 1),
         ("learner.updates_per_batch", config.learner.updates_per_batch, 1),
         ("deadlines.retries", config.deadlines.retries, 0),
+        ("deadlines.in_flight", config.deadlines.in_flight, 1),
+        ("deadlines.misses", config.deadlines.misses, 1),
     ]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from posttrain.contracts.finding import Finding
 from posttrain.contracts.outcome import Rules
+from posttrain.engines.telling import Telling
 from posttrain.protocols import Completion, Engine, Request, SampleKey, Sampling, Weights
 
 MAX_TOKENS = 6
@@ -115,6 +116,19 @@ async def equal_requests_get_equal_answers(subject: Subject) -> None:
     assert first.tokens == second.tokens, f"{first.tokens} and {second.tokens} from one key"
 
 
+async def what_is_told_early_is_what_is_returned(subject: Subject) -> None:
+    """An engine that tells of completions tells of each once, before it returns, and samples the same."""
+    engine, wave = subject.engine, subject.wave()
+    if not isinstance(engine, Telling):
+        raise NotChecked("this engine tells nothing before its wave has ended")
+    told: list[tuple[int, Completion]] = []
+    completions = await engine.generate_telling(wave, lambda *one: told.append(one))
+    seen = list(told)
+    assert completions == await _sampled(subject, wave), "telling changes what is sampled"
+    assert sorted(index for index, _ in seen) == list(range(len(wave))), "each is told once, none is left out"
+    assert dict(seen) == dict(enumerate(completions)), "something was told that was not returned"
+
+
 async def an_empty_wave_gives_nothing(subject: Subject) -> None:
     """No requests, no completions."""
     completions = await subject.engine.generate([])
@@ -189,6 +203,7 @@ CHECKS: tuple[Check, ...] = (
     limits_hold_for_each_request,
     a_wave_is_a_function_of_its_requests,
     equal_requests_get_equal_answers,
+    what_is_told_early_is_what_is_returned,
     an_empty_wave_gives_nothing,
     completions_carry_the_loaded_version,
     log_probabilities_follow_the_loaded_weights,

@@ -41,7 +41,7 @@ class Problem:
     language: str = "python"
 
     def program(self, source: str) -> Program:
-        """Return what runs for a candidate's source: the preamble before it, imports from the future first."""
+        """Return what runs for a source: the preamble before it, imports from the future first."""
         if not self.preamble:
             return Program(self.language, source)
         first = "".join(f"{line}\n" for line in _FUTURE.findall(source))

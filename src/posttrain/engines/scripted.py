@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Sequence
 
+from posttrain.engines.telling import Told
 from posttrain.protocols import Completion, Request, Weights
 
 
@@ -36,6 +38,14 @@ class Scripted:
         """Return the scripted completions; the wave is remembered in `waves`."""
         self.waves.append(tuple(wave))
         return [self._complete(request) for request in wave]
+
+    async def generate_telling(self, wave: Sequence[Request], told: Told) -> list[Completion]:
+        """Tell of the completions one by one, the last request's first, and return them in order."""
+        completions = await self.generate(wave)
+        for index in reversed(range(len(completions))):
+            told(index, completions[index])
+            await asyncio.sleep(0)
+        return completions
 
     async def load(self, weights: Weights, version: int) -> None:
         """Remember the version in `loads`; the weights are not looked at."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posttrain.engines.sampling import uniforms
+from posttrain.engines.telling import Told
 from posttrain.errors import CapacityError, ConfigError
 from posttrain.protocols import Completion, Request
 
@@ -79,13 +80,14 @@ class Slots:
     """
 
     def __init__(
-        self, wave: Sequence[Request], most: int, context: int, stop_tokens: frozenset[int], version: int
-    ) -> None:
+        self, wave: Sequence[Request], most: int, context: int, stop_tokens: frozenset[int], version: int,
+        told: Told | None = None,
+    ) -> None:  # fmt: skip
         first = {request.prompt: i for i, request in reversed(list(enumerate(wave)))}
         order = sorted(range(len(wave)), key=lambda i: first[wave[i].prompt])
         self._queue = [(i, wave[i]) for i in reversed(order)]
         self._context, self._stop_tokens, self._version = context, stop_tokens, version
-        self._steps = ladder(most)
+        self._steps, self._told = ladder(most), told
         self.rows: list[Attempt | None] = [None] * fitting(self._steps, len(wave))
         self.results: dict[int, Completion] = {}
 
@@ -129,10 +131,11 @@ class Slots:
         attempt.logprobs.append(logprob)
         stop = self._ending(attempt, token)
         if stop is not None:
-            self.results[attempt.index] = Completion(
-                tuple(attempt.tokens), tuple(attempt.logprobs), stop, self._version
-            )
+            ended = Completion(tuple(attempt.tokens), tuple(attempt.logprobs), stop, self._version)
+            self.results[attempt.index] = ended
             self.rows[row] = None
+            if self._told is not None:
+                self._told(attempt.index, ended)
 
     def _ending(self, attempt: Attempt, token: int) -> Literal["stop", "length", "context"] | None:
         if token in self._stop_tokens:

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from posttrain.engines.cache import Layout, rounded
 from posttrain.engines.slots import Slots, check
+from posttrain.engines.telling import Told
 from posttrain.engines.wave import Wave
 from posttrain.errors import ConfigError
 from posttrain.models.language_model import LanguageModel
@@ -66,12 +67,19 @@ class TorchEngine:
         Raises CapacityError for a prompt that fills the context or a row that exceeds the memory budget.
         Cancelling stops the wave after the token being decoded.
         """
+        return await self._generate(wave, None)
+
+    async def generate_telling(self, wave: Sequence[Request], told: Told) -> list[Completion]:
+        """Sample as `generate` does; `told` is called on the engine's thread and must be quick."""
+        return await self._generate(wave, told)
+
+    async def _generate(self, wave: Sequence[Request], told: Told | None) -> list[Completion]:
         requests = tuple(wave)
         check(requests, self._context)
         cancelled = threading.Event()
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, self._sample, requests, cancelled)
+            return await loop.run_in_executor(self._thread, self._sample, requests, cancelled, told)
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -89,10 +97,12 @@ class TorchEngine:
         self._version = version
 
     @torch.inference_mode()
-    def _sample(self, wave: Sequence[Request], cancelled: threading.Event) -> list[Completion]:
+    def _sample(
+        self, wave: Sequence[Request], cancelled: threading.Event, told: Told | None
+    ) -> list[Completion]:
         if not wave:
             return []
-        slots = Slots(wave, self._rows(wave), self._context, self._stop_tokens, self._version)
+        slots = Slots(wave, self._rows(wave), self._context, self._stop_tokens, self._version, told)
         Wave(self._module, self._layout, slots, self._settings.prefill_tokens).run(cancelled.is_set)
         return [slots.results[i] for i in range(len(wave))] if not cancelled.is_set() else []
 

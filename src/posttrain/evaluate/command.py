@@ -86,7 +86,7 @@ async def _report(config: Config, source: str, adapter: Path | None, against: st
             await _use(parts, adapter)
         label = str(adapter) if adapter is not None else config.model.adapter or config.model.source
         scores = await evaluate(parts, label, config.evaluation, _say)
-        return Report(await with_constants(scores, parts, config.evaluation), base)
+        return Report(await with_constants(scores, parts, config.evaluation, _say), base)
 
 
 async def _use(parts: Parts, adapter: Path | None) -> None:

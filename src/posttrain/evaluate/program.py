@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from posttrain.assembly import Evaluation, Parts
@@ -14,7 +15,9 @@ from posttrain.measures.constant import Constant, best_constant, candidates
 from posttrain.measures.report import DomainScores, Scores
 from posttrain.protocols import Draw
 from posttrain.rollouts.collect import Collector
-from posttrain.rollouts.judge import judge
+from posttrain.rollouts.draw import made
+from posttrain.rollouts.judge import Quotas, judge
+from posttrain.runtime.inline import Aside
 from posttrain.types import Group, Message, Reward, Split, Task, Trajectory, Turn, Unjudged
 
 TASKS_PER_WAVE = 64
@@ -30,7 +33,7 @@ async def evaluate(parts: Parts, label: str, evaluation: Evaluation, say: Callab
     the same random numbers. Attempts without a verdict are left out of the scores and counted.
     """
     collector = parts.collector("eval", evaluation.attempts, parts.config.run.seed)
-    draws = list(_draws(parts.entries, evaluation.tasks))
+    draws = [draw async for draw in _draws(parts.entries, evaluation.tasks, parts.aside)]
     groups: list[Group] = []
     started = time.perf_counter()
     for first in range(0, len(draws), TASKS_PER_WAVE):
@@ -47,13 +50,18 @@ async def evaluate(parts: Parts, label: str, evaluation: Evaluation, say: Callab
     return Scores(label, scores)
 
 
-async def with_constants(scores: Scores, parts: Parts, evaluation: Evaluation) -> Scores:
+async def with_constants(
+    scores: Scores, parts: Parts, evaluation: Evaluation, say: Callable[[str], None] = lambda _: None
+) -> Scores:
     """Return the scores with what the best constant answer of each domain would earn on the same tasks.
 
     Answers are chosen among gold answers; a domain without any has no such figure.
     """
     collector = parts.collector("eval", 1, 0)
-    found = {e.domain.name: await _constant(collector, e, evaluation.tasks) for e in parts.entries}
+    found: dict[str, Constant | None] = {}
+    for number, entry in enumerate(parts.entries, start=1):
+        say(f"best constant answer: {entry.domain.name}, {number}/{len(parts.entries)} domains")
+        found[entry.domain.name] = await _constant(collector, entry, evaluation.tasks)
     known = {name: constant.interval.mean for name, constant in found.items() if constant is not None}
     return replace(scores, constants=known)
 
@@ -80,9 +88,15 @@ def distinct_tasks(entry: Entry, split: Split, wanted: int) -> list[Task]:
     return list(found.values())
 
 
-def _draws(entries: Sequence[Entry], tasks: int) -> Iterator[Draw]:
+async def _tasks(entry: Entry, split: Split, wanted: int, aside: Aside) -> list[Task]:
+    hint = "mend it; `posttrain check` runs a domain's contract."
+    what = f"making {split} tasks of {entry.domain.name!r}"
+    return await made(what, lambda: distinct_tasks(entry, split, wanted), aside, hint)
+
+
+async def _draws(entries: Sequence[Entry], tasks: int, aside: Aside) -> AsyncIterator[Draw]:
     for number, entry in enumerate(entries):
-        for index, task in enumerate(distinct_tasks(entry, "eval", tasks)):
+        for index, task in enumerate(await _tasks(entry, "eval", tasks, aside)):
             yield Draw(number * 1_000_000 + index, entry.domain, task)
 
 
@@ -96,21 +110,20 @@ def _scores(entry: Entry, groups: Sequence[Group]) -> DomainScores:
 
 
 async def _constant(collector: Collector, entry: Entry, tasks: int) -> Constant | None:
-    train = distinct_tasks(entry, "train", NUM_CONSTANT_TASKS)
+    train = await _tasks(entry, "train", NUM_CONSTANT_TASKS, collector.aside)
     if not any("answer" in task.reference for task in train):
         return None
-    held_out = distinct_tasks(entry, "eval", tasks)
-    earned = {
-        (task.id, answer): await _earned(collector, entry, task, answer)
-        for answer in candidates(train)
-        for task in [*train, *held_out]
-    }
+    held_out = await _tasks(entry, "eval", tasks, collector.aside)
+    asked = [(task, answer) for answer in candidates(train) for task in [*train, *held_out]]
+    quotas = collector.quotas({entry.domain.name})
+    values = await asyncio.gather(*(_earned(quotas, entry, task, answer) for task, answer in asked))
+    earned = {(task.id, answer): value for (task, answer), value in zip(asked, values, strict=True)}
     return best_constant(train, held_out, lambda task, answer: earned[task.id, answer])
 
 
-async def _earned(collector: Collector, entry: Entry, task: Task, answer: str) -> float:
+async def _earned(quotas: Quotas, entry: Entry, task: Task, answer: str) -> float:
     """Return 1.0 where the constant answer would succeed at the task."""
     prompt, said = Turn(task.prompt[-1], ()), Turn(Message("assistant", answer), (), ())
     attempt = Trajectory(task, (prompt, said), "stop")
-    verdict = await judge(entry.domain, attempt, collector.sandbox, collector.aside, collector.deadlines)
+    verdict = await judge(entry.domain, attempt, quotas)
     return float(isinstance(verdict, Reward) and verdict.value >= entry.domain.success)

@@ -85,11 +85,15 @@ def _task(task: Task) -> dict[str, Any]:
 def _message(message: Message) -> dict[str, Any]:
     row: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        calls = message.tool_calls
-        row["tool_calls"] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in calls]
+        row["tool_calls"] = [_call(call) for call in message.tool_calls]
     if message.tool_call_id is not None:
         row["tool_call_id"] = message.tool_call_id
     return row
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": call.id, "name": call.name, "arguments": call.arguments}
+    return {**row, "problem": call.problem} if call.problem else row
 
 
 def _attempt(trajectory: Trajectory, verdict: Verdict, task: Task) -> dict[str, Any]:

@@ -13,11 +13,14 @@ from posttrain.types import Group, Trajectory, Unjudged, Verdict
 Outcome = Literal["judged", "policy_fault", "unjudged"]
 """judged: a reward; policy_fault: a reward, but the attempt was cut off; unjudged: infrastructure failed."""
 
-Disposition = Literal["trained", "filtered", "dropped", "skipped", "evaluated", "probed", "warmup"]
+Disposition = Literal[
+    "trained", "filtered", "dropped", "quarantined", "skipped", "evaluated", "probed", "warmup"
+]  # fmt: skip
 """What was done with an attempt.
 
-trained · filtered: no signal in its group · dropped: unjudged, or too few judged in its group · skipped: for
-another reason · evaluated: by a held-out evaluation · probed: by the curriculum · warmup: before RL.
+trained · filtered: no signal in its group · dropped: unjudged, or too few judged in its group ·
+quarantined: set aside for review by a flag of its reward · skipped: for another reason · evaluated: by a
+held-out evaluation · probed: by the curriculum · warmup: before RL.
 """
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -58,8 +61,11 @@ class Ledger:
         """Enter the fate of all attempts of a group."""
         for trajectory, verdict in zip(group.trajectories, group.verdicts, strict=True):
             # An unjudged attempt carries no reward, so its trained group leaves it out.
-            unused = disposition == "trained" and isinstance(verdict, Unjudged)
-            fate: Disposition = "dropped" if unused else disposition
+            fate = disposition
+            if isinstance(verdict, Unjudged):
+                fate = "dropped" if disposition == "trained" else disposition
+            elif verdict.is_quarantined and disposition in ("trained", "filtered", "dropped", "skipped"):
+                fate = "quarantined"
             self.settle(outcome_of(trajectory, verdict), fate, group.task.domain)
 
     @property

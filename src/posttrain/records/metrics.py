@@ -18,18 +18,22 @@ STEP_METRICS = (
     "entropy", "kl_sampler", "mismatch_max", "clip_share", "num_groups", "num_groups_trained", "num_attempts",
     "num_unjudged", "num_truncated", "num_too_long", "signal_share", "length_mean", "distinct_answers_mean",
     "tokens_sampled", "tokens_trained", "seconds_sample", "seconds_verify", "seconds_update", "seconds_step",
-    "tokens_per_second", "memory_peak_bytes",
+    "tokens_per_second", "memory_peak_bytes", "verify_share", "num_flagged", "num_quarantined",
 )  # fmt: skip
 """Names in metrics.jsonl; an algorithm's loss components stand beside them as `loss.<component>`."""
 
 DOMAIN_METRICS = (
     "step", "domain", "level", "num_groups", "num_attempts", "reward_mean", "success_mean", "signal_share",
     "truncated_share", "length_mean", "distinct_answers_mean", "unjudged", "pass_any",
+    "flagged_share", "num_quarantined", "hidden_gap",
 )  # fmt: skip
 """Names in domains.jsonl."""
 
 COMPONENT = "loss."
 """Prefix of the loss components in metrics.jsonl."""
+
+FLAG, PART = "flag.", "part."
+"""Prefixes in domains.jsonl: how many rewards carry a flag; the mean of a part over those that have it."""
 
 NONFINITE = "nonfinite"
 """Key of a line under which the names and texts of its NaN and infinite values stand."""
@@ -37,7 +41,8 @@ NONFINITE = "nonfinite"
 
 def check_names(row: Mapping[str, Any], documented: Iterable[str]) -> None:
     """Raise AssertionError for a metric that docs/reference/run-folder.md does not know."""
-    unknown = [name for name in row if name not in documented and not name.startswith(COMPONENT)]
+    open_ended = (COMPONENT, FLAG, PART)
+    unknown = [name for name in row if name not in documented and not name.startswith(open_ended)]
     assert not unknown, f"undocumented metrics: {unknown}"
 
 

@@ -72,10 +72,14 @@ class Progress:
             ("signal", "signal_share", ".0%"),
             ("loss", "loss", ".4f"),
             ("tok/s", "tokens_per_second", ".0f"),
+            ("waiting for verdicts", "verify_share", ".0%"),
         ]:
             value = row.get(key)
             if isinstance(value, int | float):
                 parts.append(f"{name} {value:{form}}")
+        for name in ("unjudged", "flagged", "quarantined"):
+            if count := row.get(f"num_{name}"):
+                parts.append(f"{name} {count}")
         parts.append(f"{fmean(self._seconds):.1f} s/step")
         parts.append(
             f"ETA {time.strftime('%M:%S' if left < 3600 else '%H:%M:%S', time.gmtime(max(0, left)))}"

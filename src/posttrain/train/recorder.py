@@ -16,7 +16,7 @@ from posttrain.records.environment import describe_environment
 from posttrain.records.ledger import Disposition, Ledger
 from posttrain.records.retention import prune
 from posttrain.records.run_folder import RunFolder
-from posttrain.rollouts.judge import enough_judged
+from posttrain.rollouts.judge import enough_judged, trainable
 from posttrain.train.progress import Progress
 from posttrain.train.summary import Keeps, StepRecord, domain_metrics, step_metrics
 from posttrain.types import Group, Unjudged
@@ -121,7 +121,7 @@ class Recorder:
     def _disposition(self, record: StepRecord, group: Group) -> Disposition:
         if self.keeps(group):
             return "trained" if record.stats is not None and record.stats.num_steps > 0 else "skipped"
-        return "filtered" if enough_judged(group) else "dropped"
+        return "filtered" if enough_judged(trainable(group)) else "dropped"
 
     def _check_nothing_lost(self, saved: Checkpoint | None) -> None:
         """Refuse to begin again where a checkpoint must have been: that would throw training away."""

@@ -18,7 +18,7 @@ from posttrain.policy.stats import UpdateStats
 from posttrain.protocols import Algorithm
 from posttrain.rollouts.collect import Collector, Harvest
 from posttrain.rollouts.draw import drawn
-from posttrain.rollouts.judge import enough_judged
+from posttrain.rollouts.judge import enough_judged, trainable
 from posttrain.rollouts.stream import stream
 from posttrain.train.recorder import Recorder
 from posttrain.train.summary import StepRecord
@@ -82,7 +82,7 @@ async def train(loop: Loop, steps: range, parts: Parts, interrupted: asyncio.Eve
 
 async def learn(loop: Loop, harvest: Harvest) -> UpdateStats | None:
     """Take one optimizer step (or several, by setting) on what a harvest taught; None without a signal."""
-    kept = [group for group in harvest.groups if keeps(loop.algorithm, group)]
+    kept = [trainable(group) for group in harvest.groups if keeps(loop.algorithm, group)]
     if not kept:
         return None
     batch = Batch.of(kept, loop.curriculum.weights(kept))
@@ -93,4 +93,5 @@ async def learn(loop: Loop, harvest: Harvest) -> UpdateStats | None:
 
 def keeps(algorithm: Algorithm, group: Group) -> bool:
     """Tell whether a group trains: enough of its attempts were judged, and the algorithm wants it."""
-    return enough_judged(group) and algorithm.keeps(group)
+    left = trainable(group)
+    return enough_judged(left) and algorithm.keeps(left)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from posttrain.policy.stats import UpdateStats
 from posttrain.records.environment import peak_memory_bytes
+from posttrain.records.metrics import FLAG, PART
 from posttrain.rollouts.collect import Harvest
-from posttrain.types import Group, Unjudged
+from posttrain.types import Group, Reward, Unjudged
 
 Numbers = dict[str, float | int | str | None]
 Keeps = Callable[[Group], bool]
@@ -34,12 +36,15 @@ def step_metrics(record: StepRecord, success: Mapping[str, float], keeps: Keeps)
     numbers |= {
         "num_groups_trained": sum(keeps(group) for group in groups),
         "num_unjudged": _num_unjudged(groups),
+        "num_flagged": sum(bool(reward.flags) for reward in _rewards(groups)),
+        "num_quarantined": sum(reward.is_quarantined for reward in _rewards(groups)),
         "num_truncated": sum(t.stop in TRUNCATED for group in groups for t in group.trajectories),
         "num_too_long": len(harvest.too_long),
         "tokens_sampled": harvest.num_tokens,
         "seconds_sample": harvest.sample_seconds,
         "seconds_verify": harvest.verify_seconds,
         "seconds_step": record.seconds,
+        "verify_share": harvest.verify_seconds / max(record.seconds, 1e-9),
         "tokens_per_second": harvest.num_tokens / max(record.seconds, 1e-9),
         "memory_peak_bytes": peak_memory_bytes(),
     }
@@ -62,11 +67,37 @@ def _domain_row(
     solved = [any(value >= success[name] for value in group.values) for group in groups]
     row: Numbers = {"step": step, "domain": name, "level": groups[0].task.level}
     row |= _earned(groups, success, keeps)
-    return row | {
-        "truncated_share": _mean([t.stop in TRUNCATED for group in groups for t in group.trajectories]),
-        "unjudged": _num_unjudged(groups),
-        "pass_any": _mean(solved),
+    return (
+        row
+        | {
+            "truncated_share": _mean([t.stop in TRUNCATED for group in groups for t in group.trajectories]),
+            "unjudged": _num_unjudged(groups),
+            "pass_any": _mean(solved),
+        }
+        | _suspicions(_rewards(groups))
+    )
+
+
+def _suspicions(rewards: Sequence[Reward]) -> Numbers:
+    """Return what rewards say beside their value: flags counted, parts averaged, the gap to hidden tests."""
+    numbers: Numbers = {
+        "flagged_share": _mean([bool(reward.flags) for reward in rewards]),
+        "num_quarantined": sum(reward.is_quarantined for reward in rewards),
     }
+    both = [r.parts for r in rewards if "visible" in r.parts and "hidden" in r.parts]
+    if both:
+        numbers["hidden_gap"] = _mean([parts["visible"] - parts["hidden"] for parts in both])
+    parts: dict[str, list[float]] = {}
+    for reward in rewards:
+        for name, value in reward.parts.items():
+            parts.setdefault(name, []).append(value)
+    flags = Counter(flag for reward in rewards for flag in set(reward.flags))
+    numbers |= {f"{FLAG}{name}": flags[name] for name in sorted(flags)}
+    return numbers | {f"{PART}{name}": _mean(parts[name]) for name in sorted(parts)}
+
+
+def _rewards(groups: Sequence[Group]) -> list[Reward]:
+    return [reward for group in groups for _, reward in group.judged]
 
 
 def _earned(groups: Sequence[Group], success: Mapping[str, float], keeps: Keeps) -> Numbers:
