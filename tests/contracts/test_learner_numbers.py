@@ -140,8 +140,8 @@ def test_a_prompt_cut_off_from_the_gradient_is_found(subject, monkeypatch):
 def test_a_layout_that_misplaces_positions_is_found(subject, monkeypatch):
     real = policies.lay_out
 
-    def shifted(batch, kind, dtype, device):
-        made = real(batch, kind, dtype, device)
+    def shifted(batch, kind, device):
+        made = real(batch, kind, device)
         return replace(made, positions=made.positions + (made.positions > 5)) if kind == "shared" else made
 
     monkeypatch.setattr(policies, "lay_out", shifted)

@@ -110,7 +110,7 @@ def test_verifiers_that_raise_hang_block_or_give_nan_leave_unjudged_attempts_wit
     assert all(isinstance(verdict, Unjudged) for name in names[1:] for verdict in verdicts[name])
     assert "Traceback" in verdicts["raises"][0].detail
     assert "LookupError: the gold file is gone" in verdicts["raises"][0].detail
-    assert any("it blocked its thread" in verdict.detail for verdict in verdicts["blocks"])
+    assert any("it kept its thread busy" in verdict.detail for verdict in verdicts["blocks"])
 
     for row in rows(run / "domains.jsonl"):
         failing = row["domain"] != "sound"

@@ -28,7 +28,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def untimed(path: Path) -> list[dict[str, Any]]:
     """Return the rows without what differs between two runs of the same thing: clocks and memory."""
-    clocks = ("seconds", "tokens_per_second", "memory")
+    clocks = ("seconds", "tokens_per_second", "verify_share", "memory")
     return [{k: v for k, v in row.items() if not k.startswith(clocks)} for row in rows(path)]
 
 

@@ -89,10 +89,8 @@ class Aside:
                 blocked_itself = attempt.is_running(current)
                 self._abandon(lane, current)
                 if blocked_itself:
-                    problem = (
-                        f"it blocked its thread for {clock.seconds:g} s; await, or use asyncio.to_thread"
-                    )
-                    raise Blocked(problem) from None
+                    within_time = f"no result within {clock.seconds:g} s"
+                    raise Blocked(f"{within_time}: it kept its thread busy and did not await") from None
         raise DeadlineExceeded(f"no result within {clock.seconds:g} s")
 
     def close(self) -> None:
