@@ -14,6 +14,7 @@ DOMAINS: Mapping[str, str] = MappingProxyType(
         "code": "posttrain.domains.code:code",
         "extraction": "posttrain.domains.extraction:extraction",
         "generated": "posttrain.domains.generated:generated",
+        "guarded": "posttrain.domains.guarded:guarded",
         "harbor": "posttrain.domains.code_script:harbor",
         "math": "posttrain.domains.math:math",
         "mined": "posttrain.domains.mined:mined",
