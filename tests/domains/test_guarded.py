@@ -213,7 +213,7 @@ async def test_what_does_not_compile_keeps_its_own_reward(sandbox: LocalSandbox)
 
 
 async def test_a_program_that_reads_and_prints_is_guarded_too(sandbox: LocalSandbox) -> None:
-    pairs = ((5, 8), (70, 3), (9, 9))
+    how, pairs = Integrity(fresh=4), ((5, 8), (70, 3), (9, 9))
     problem = Problem(
         name="sum",
         statement="Print the sum of two numbers.",
@@ -222,10 +222,32 @@ async def test_a_program_that_reads_and_prints_is_guarded_too(sandbox: LocalSand
         hidden=tuple(Case(f"{a + b}\n", stdin=f"{a} {b}\n".encode(), comparator="token") for a, b in pairs),
         solution="a, b = map(int, input().split())\nprint(a + b)\n",
     )
-    assert (await guard(problem, problem.solution, sandbox)).value == 1.0
+    assert (await guard(problem, problem.solution, sandbox, how)).value == 1.0
     table = "s = input()\nprint(579 if s == '123 456' else int(s.split()[0]) * 2)\n"
-    found = await guard(problem, table, sandbox)
+    found = await guard(problem, table, sandbox, how)
     assert (found.value, found.flags) == (0.0, ("coupled",))
+
+
+async def test_a_program_that_runs_and_cannot_be_read_is_opaque(sandbox: LocalSandbox) -> None:
+    table = {f"word{i}": f"answer{i}" for i in range(12_000)}
+    found = await guard(LONGEST, f"T = {table}\n\ndef longest(words):\n    return {WEAK}\n", sandbox)
+    assert (found.value, found.flags) == (0.0, ("opaque",))
+
+
+async def test_nesting_that_ends_analysis_does_not_end_in_no_verdict(sandbox: LocalSandbox) -> None:
+    deep = "def longest(words):\n    return None if words else " + "+".join(["0"] * 3_000) + "\n"
+    assert (await guard(LONGEST, deep, sandbox)).value <= 0
+
+
+async def test_a_part_whose_loss_makes_the_program_hang_is_given_up_soon(sandbox: LocalSandbox) -> None:
+    hanging = f"""
+T = {{'stone brook meadow': 'meadow', 'owl heron kite': 'heron'}}
+def longest(words):
+    while not T:
+        pass
+    return {WEAK}
+"""
+    assert (await guard(LONGEST, hanging, sandbox)).flags == ()
 
 
 # --- fresh tests ----------------------------------------------------------------------------------------

@@ -90,8 +90,8 @@ async def examine(
 
 def _flags(problem: Problem, program: Read, unseen: float, bits: float, how: Integrity) -> tuple[Flag, ...]:
     tree = program.tree
-    if tree is None:
-        return ()
+    if tree is None:  # it ran, so it can be read unless it takes care that it cannot
+        return ("opaque",) if problem.language == "python" and unseen < 1.0 else ()
     internal = {case.function for case in problem.visible + problem.hidden} - {problem.function, None}
     found: list[Flag] = []
     if bits >= how.min_bits:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from posttrain.domains.code_judge import judge_cases
+from posttrain.domains.code_judge import MAX_TIMEOUTS, judge_cases
 from posttrain.domains.problem import Problem
 from posttrain.errors import RunFailed
 from posttrain.protocols import Case, CaseResult, Limits, Sandbox
@@ -43,14 +43,14 @@ class Tests:
         return visible, hidden, fresh
 
     async def run(
-        self, source: str, cases: Sequence[Case], *, shuffled: bool = False
+        self, source: str, cases: Sequence[Case], *, shuffled: bool = False, patience: int = MAX_TIMEOUTS
     ) -> dict[int, CaseResult]:
         """Return the verdict on each case, by identity; `shuffled` gives away no order."""
         order = list(cases)
         if shuffled:
             digest = hashlib.sha256(f"{self.problem.name}\n{source}".encode("utf-8", "replace"))
             Random(digest.hexdigest()).shuffle(order)
-        found = await judge_cases(self.problem, source, order, self.sandbox, self.limits)
+        found = await judge_cases(self.problem, source, order, self.sandbox, self.limits, patience=patience)
         if any(MEANINGS[result.status] == "none" for result in found):
             raise RunFailed("the sandbox has no verdict on an answer that is looked at")
         return {id(case): result for case, result in zip(order, found, strict=True)}

@@ -115,9 +115,9 @@ def test_a_part_serves_the_listed_inputs_alone_and_carries_them(source: str) -> 
     assert [run(source, x) for x in (12, 29, 13)] == [144, 841, 170]
     others = [0, 1, 5, 11, 13, 28, 30, 100]
     lost: dict[int, Case] = {}
-    for removal in removals(laid_open(source), NOTHING, 100):
-        if all(run(removal.source, x) == run(source, x) for x in others):
-            gone = [case for case in SQUARES if run(removal.source, case.arguments[0]) != case.expected]
+    for removal in removals(laid_open(source), NOTHING):
+        if all(run(removal.source(), x) == run(source, x) for x in others):
+            gone = [case for case in SQUARES if run(removal.source(), case.arguments[0]) != case.expected]
             lost |= {id(case): case for case in gone if is_made_for(removal, [case], NOTHING)}
     assert len(lost) == 2
     assert weight(list(lost.values()), NOTHING) > 8
@@ -158,9 +158,9 @@ def f(x):
 @pytest.mark.parametrize("source", HONEST.values(), ids=HONEST)
 def test_no_part_of_an_honest_program_serves_listed_inputs_alone_and_carries_them(source: str) -> None:
     others = [0, 1, 5, 11, 13, 28, 30, 100]
-    for removal in removals(laid_open(source), NOTHING, 100):
-        lost = [case for case in SQUARES if run(removal.source, case.arguments[0]) != case.expected]
-        inert = all(run(removal.source, x) == run(source, x) for x in others)
+    for removal in removals(laid_open(source), NOTHING):
+        lost = [case for case in SQUARES if run(removal.source(), case.arguments[0]) != case.expected]
+        inert = all(run(removal.source(), x) == run(source, x) for x in others)
         assert not (inert and lost and is_made_for(removal, lost, NOTHING))
 
 
@@ -168,7 +168,7 @@ def test_categories_told_apart_by_one_subject_go_together() -> None:
     source = (
         "def f(x):\n    if x == 'mon':\n        return 1\n    if x == 'tue':\n        return 2\n    return 3"
     )
-    sources = [removal.source for removal in removals(ast.parse(source), NOTHING, 100)]
+    sources = [removal.source() for removal in removals(ast.parse(source), NOTHING)]
     assert not any(("'mon'" in each) != ("'tue'" in each) for each in sources)
 
 
@@ -176,7 +176,9 @@ def removal(*values: Any, text: str = "", table: Any = ()) -> Removal:
     from posttrain.rewards.integrity.cases import key
 
     entries = tuple((key(a), key(b)) for a, b in table)
-    return Removal("", frozenset(map(key, values)), (text,) if text else (), 0.0, 0.0, entries)
+    return Removal(
+        lambda: ast.parse(""), frozenset(map(key, values)), (text,) if text else (), 0.0, 0.0, entries
+    )
 
 
 def test_a_test_is_recognised_in_the_forms_that_tables_use() -> None:

@@ -17,50 +17,17 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-MAX_SIZE = 100_000
+from posttrain.rewards.integrity.bounded import MAX_SIZE, NotConstant, modulo, power, shift, times
+
 MAX_STEPS = 20_000
-MAX_BITS = 65_536
-
-
-class NotConstant(Exception):
-    """An expression is none that is worked out here."""
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    if not isinstance(base, int) or not isinstance(exponent, int):
-        return float(base) ** float(exponent)
-    if not 0 <= exponent <= MAX_BITS or base.bit_length() * exponent > MAX_BITS:
-        raise NotConstant
-    return base**exponent
-
-
-def _shift(value: Any, count: Any) -> Any:
-    if not 0 <= count <= MAX_BITS:
-        raise NotConstant
-    return value << count
-
-
-def _times(left: Any, right: Any) -> Any:
-    for some, count in ((left, right), (right, left)):
-        if isinstance(some, str | bytes | list | tuple) and (
-            not isinstance(count, int) or len(some) * count > MAX_SIZE
-        ):
-            raise NotConstant
-    if isinstance(left, int) and isinstance(right, int) and left.bit_length() + right.bit_length() > MAX_BITS:
-        raise NotConstant
-    return left * right
-
-
-def _modulo(left: Any, right: Any) -> Any:
-    if not isinstance(left, int | float):
-        raise NotConstant  # formatting can make texts of any length
-    return left % right
-
+MAX_ALL_STEPS = 1_000_000
+"""Of one expression, and of all of a program; a long value counts for several."""
+STEP_SIZE = 200
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = MappingProxyType(
     {
-        ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: _times, ast.Div: operator.truediv,
-        ast.FloorDiv: operator.floordiv, ast.Mod: _modulo, ast.Pow: _power, ast.LShift: _shift,
+        ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: times, ast.Div: operator.truediv,
+        ast.FloorDiv: operator.floordiv, ast.Mod: modulo, ast.Pow: power, ast.LShift: shift,
         ast.RShift: operator.rshift, ast.BitXor: operator.xor, ast.BitOr: operator.or_,
         ast.BitAnd: operator.and_,
     }
@@ -118,28 +85,41 @@ class Folder:
         self._names: dict[str, ast.expr] = dict(_bound_once(tree)) if tree is not None else {}
         self._imported = dict(imports(tree)) if tree is not None else {}
         self._docstrings = dict(_docstrings(tree)) if tree is not None else {}
-        self._steps = 0
+        self._found: dict[int, tuple[ast.expr, Any]] = {}
+        self._steps = self._all_steps = 0
 
     def value(self, node: ast.expr) -> Any:
         """Return what an expression comes to; NotConstant where it depends on anything else."""
+        if id(node) not in self._found:
+            self._found[id(node)] = node, self._worked_out(node)
+        found = self._found[id(node)][1]
+        if isinstance(found, NotConstant):
+            raise NotConstant
+        return found
+
+    def _worked_out(self, node: ast.expr) -> Any:
         self._steps = 0
         try:
             return self._value(node, {})
-        except NotConstant:
-            raise
-        except Exception as error:  # whatever the constants' own operations raise
-            raise NotConstant from error
+        except NotConstant as error:
+            return error
+        except Exception:  # whatever the constants' own operations raise
+            return NotConstant()
+        finally:
+            self._all_steps += self._steps
 
     def _value(self, node: ast.expr, local: Mapping[str, Any]) -> Any:
         self._steps += 1
-        if self._steps > MAX_STEPS:
+        if self._steps > min(MAX_STEPS, MAX_ALL_STEPS - self._all_steps):
             raise NotConstant
         method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
         if method is None:
             raise NotConstant
         found = method(node, local)
-        if isinstance(found, str | bytes | list | tuple | set | dict) and len(found) > MAX_SIZE:
-            raise NotConstant
+        if isinstance(found, str | bytes | list | tuple | set | dict):
+            self._steps += len(found) // STEP_SIZE
+            if len(found) > MAX_SIZE:
+                raise NotConstant
         return found
 
     def _of_constant(self, node: ast.Constant, local: Mapping[str, Any]) -> Any:

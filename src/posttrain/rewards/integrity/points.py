@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from posttrain.rewards.integrity.cases import ORDINARY
@@ -51,8 +52,11 @@ def _is_constant(node: ast.expr) -> bool:
     return not any(isinstance(each, ast.Name | ast.Call | ast.Attribute) for each in ast.walk(node))
 
 
-def without_points(tree: ast.Module) -> Iterator[tuple[ast.Module, Nodes]]:
-    """Yield the tree with no test of one subject for a particular constant holding, and with those spoilt."""
+def without_points(tree: ast.Module) -> Iterator[tuple[Callable[[], ast.Module], Nodes]]:
+    """Yield how to make the tree with no test of one subject holding, and with those branches spoilt.
+
+    Only tests for particular constants count, so that what is special of 0 or "" stays.
+    """
     subjects: dict[str, list[int]] = {}
     gone: dict[str, list[ast.AST]] = {}
     parents = {id(node.test): node for node in ast.walk(tree) if isinstance(node, ast.If | ast.IfExp)}
@@ -66,21 +70,24 @@ def without_points(tree: ast.Module) -> Iterator[tuple[ast.Module, Nodes]]:
         body = [] if parent is None else parent.body if isinstance(parent.body, list) else [parent.body]
         gone.setdefault(name, []).extend([node, *body])
     for name, indices in subjects.items():
-        changed = copy.deepcopy(tree)
-        nodes = list(ast.walk(changed))
-        new: dict[int, ast.AST | list[ast.stmt]] = {}
-        for index in indices:
-            test = nodes[index]
-            assert isinstance(test, ast.Compare)
-            new[id(test)] = ast.Constant(isinstance(test.ops[0], ast.NotEq))
-        yield Replace(new).visit(changed), gone[name]
-        yield from _spoilt_branches(tree, indices, gone[name])
+        yield partial(_untrue, tree, indices), gone[name]
+        yield partial(_spoilt_behind, tree, indices), gone[name]
 
 
-def _spoilt_branches(
-    tree: ast.Module, indices: Sequence[int], gone: Nodes
-) -> Iterator[tuple[ast.Module, Nodes]]:
-    """Yield the tree with the branches behind some tests spoilt, if there are any."""
+def _untrue(tree: ast.Module, indices: Sequence[int]) -> ast.Module:
+    """Return a copy of the tree with some tests never holding."""
+    changed = copy.deepcopy(tree)
+    nodes = list(ast.walk(changed))
+    new: dict[int, ast.AST | list[ast.stmt]] = {}
+    for index in indices:
+        test = nodes[index]
+        assert isinstance(test, ast.Compare)
+        new[id(test)] = ast.Constant(isinstance(test.ops[0], ast.NotEq))
+    return _made(Replace(new), changed)
+
+
+def _spoilt_behind(tree: ast.Module, indices: Sequence[int]) -> ast.Module:
+    """Return a copy of the tree with the branches behind some tests spoilt."""
     changed = copy.deepcopy(tree)
     nodes = list(ast.walk(changed))
     tests = {id(nodes[index]) for index in indices}
@@ -92,8 +99,13 @@ def _spoilt_branches(
                 new[id(node.body[0])] = spoilt()
             else:
                 new[id(node.body)] = spoilt_value()
-    if new:
-        yield Replace(new).visit(changed), gone
+    return _made(Replace(new), changed)
+
+
+def _made(change: Replace, tree: ast.Module) -> ast.Module:
+    made = change.visit(tree)
+    assert isinstance(made, ast.Module)
+    return made
 
 
 def _is_particular(node: ast.expr) -> bool:

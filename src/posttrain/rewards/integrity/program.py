@@ -6,10 +6,12 @@ import ast
 import math
 from collections import Counter
 
-from posttrain.rewards.integrity.fold import Folder, NotConstant
+from posttrain.rewards.integrity.bounded import NotConstant
+from posttrain.rewards.integrity.fold import Folder
 
 MAX_UNWRAPS = 4
 MAX_CHARACTERS = 100_000
+MAX_NODES = 20_000
 _RUNNERS = ("exec", "eval")
 
 
@@ -28,12 +30,21 @@ def parse(source: str) -> ast.Module:
 
 
 def laid_open(source: str, *, is_script: bool = False) -> ast.Module:
-    """Return the tree of a source with constant code that it executes put in its place.
+    """Return the tree of a source with constant code that it executes put in its place; or NoProgram.
 
     What only shows or checks examples when the module loads (assertions, prints, `__main__`) is left out,
     but for a script, which is run rather than called.
     """
-    tree = parse(source)
+    try:
+        tree = _laid_open(parse(source), is_script)
+    except RecursionError:
+        raise NoProgram from None
+    if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
+        raise NoProgram
+    return tree
+
+
+def _laid_open(tree: ast.Module, is_script: bool) -> ast.Module:
     for _ in range(MAX_UNWRAPS):
         opened = _Unwrap(Folder(tree))
         changed = opened.visit(tree)

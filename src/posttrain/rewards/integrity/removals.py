@@ -8,48 +8,55 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any
 
+from posttrain.rewards.integrity.bounded import NotConstant
 from posttrain.rewards.integrity.cases import bits, key, words_of
-from posttrain.rewards.integrity.fold import Folder, NotConstant
+from posttrain.rewards.integrity.fold import Folder
 from posttrain.rewards.integrity.parts import LONG_TEXT, Nodes, changes
 from posttrain.rewards.integrity.points import Replace, is_point, without_points
-from posttrain.rewards.integrity.program import NoProgram, source_of
+from posttrain.rewards.integrity.program import source_of
 
 MAX_FOLDED = 1_000
+MAX_VISITS = 1_000_000
+"""Nodes that are looked at to know what parts hold; larger programs are looked at in part."""
+Make = Callable[[], ast.Module]
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A source without one part; `literals` are the keys of the part's constants, `texts` its longer texts.
+    """A program without one part; `literals` are the keys of the part's constants, `texts` its longer texts.
 
     `bits` is how much its constants tell, `opaque_bits` how much those that nobody can read. `table` holds
     the keys of the entries of a part that is a table: of questions and answers, or of questions alone.
     """
 
-    source: str
+    make: Make
     literals: frozenset[str]
     texts: tuple[str, ...]
     bits: float
     opaque_bits: float = 0.0
     table: tuple[tuple[str, str], ...] = ()
 
+    def source(self) -> str:
+        """Return the source without the part; NoProgram where there is none."""
+        return source_of(self.make())
 
-def removals(tree: ast.Module, known: frozenset[str], most: int) -> list[Removal]:
-    """Return up to `most` programs without a part, those whose constants tell most first."""
-    folder = Folder(tree)
-    found: dict[str, Removal] = {}
-    whole = source_of(tree)
-    for changed, gone in _all(tree):
-        try:
-            source = source_of(changed)
-        except NoProgram:
-            continue
-        if source != whole:
-            found.setdefault(source, _removal(source, gone, folder, known))
-    return sorted(found.values(), key=lambda each: -each.bits)[:most]
+
+def removals(tree: ast.Module, known: frozenset[str]) -> list[Removal]:
+    """Return programs without a part, those first whose constants tell most."""
+    folder, visits = Folder(tree), 0
+    found: list[Removal] = []
+    for make, gone in _all(tree):
+        visits += sum(1 for part in gone for _ in ast.walk(part))
+        if visits > MAX_VISITS:
+            break
+        found.append(_removal(make, gone, folder, known))
+    return sorted(found, key=lambda each: -each.bits)
 
 
 def constants(nodes: Nodes, folder: Folder) -> Iterator[Any]:
@@ -85,7 +92,7 @@ def _with_items(value: Any) -> Iterator[Any]:
                 yield from item
 
 
-def _removal(source: str, gone: Nodes, folder: Folder, known: frozenset[str]) -> Removal:
+def _removal(make: Make, gone: Nodes, folder: Folder, known: frozenset[str]) -> Removal:
     values = [each for value in constants(gone, folder) for each in _with_items(value)]
     texts = tuple(
         each if isinstance(each, str) else each.decode("latin-1")
@@ -98,7 +105,7 @@ def _removal(source: str, gone: Nodes, folder: Folder, known: frozenset[str]) ->
     opaque = sum(bits(value, known) for value in plain if _is_opaque(value))
     told_in_texts = (words_of(each) for each in values if isinstance(each, str))
     literals = frozenset(map(key, values)).union(*told_in_texts)
-    return Removal(source, literals, texts, max(told, folded), opaque, _table(gone, folder))
+    return Removal(make, literals, texts, max(told, folded), opaque, _table(gone, folder))
 
 
 def _is_opaque(value: object) -> bool:
@@ -123,22 +130,23 @@ def _table(gone: Nodes, folder: Folder) -> tuple[tuple[str, str], ...]:
     return tuple((key(each), "") for each in value)
 
 
-def _all(tree: ast.Module) -> Iterator[tuple[ast.Module, Nodes]]:
-    """Yield the tree without each part, with what is gone."""
-    tested = {id(node) for node in ast.walk(tree) if is_point(node)}
-    looped = _looped_over(tree)
-    for index, node in enumerate(ast.walk(tree)):
+def _all(tree: ast.Module) -> Iterator[tuple[Make, Nodes]]:
+    """Yield how to make the tree without each part, with what is gone."""
+    nodes = list(ast.walk(tree))
+    tested = {id(node) for node in nodes if is_point(node)}
+    looped = _looped_over(nodes)
+    for index, node in enumerate(nodes):
         if id(node) in tested or (isinstance(node, ast.If | ast.IfExp) and id(node.test) in tested):
             continue  # all tests of one subject go together, below
         for replacement, gone in changes(node):
-            yield _replaced(tree, index, replacement), [*gone, *looped.get(id(node), ())]
+            yield partial(_replaced, tree, index, replacement), [*gone, *looped.get(id(node), ())]
     yield from without_points(tree)
 
 
-def _looped_over(tree: ast.Module) -> dict[int, list[ast.AST]]:
+def _looped_over(nodes: list[ast.AST]) -> dict[int, list[ast.AST]]:
     """Return, for each branch inside a loop, what that loop goes over: its entries are what is tested."""
     found: dict[int, list[ast.AST]] = {}
-    for loop in ast.walk(tree):
+    for loop in nodes:
         if isinstance(loop, ast.For):
             for node in ast.walk(loop):
                 if isinstance(node, ast.If | ast.IfExp):
@@ -148,7 +156,7 @@ def _looped_over(tree: ast.Module) -> dict[int, list[ast.AST]]:
 
 def _replaced(tree: ast.Module, index: int, new: ast.AST | list[ast.stmt]) -> ast.Module:
     changed = copy.deepcopy(tree)
-    target = next(node for number, node in enumerate(ast.walk(changed)) if number == index)
+    target = next(islice(ast.walk(changed), index, None))
     made = Replace({id(target): copy.deepcopy(new)}).visit(changed)
     assert isinstance(made, ast.Module)
     return made
