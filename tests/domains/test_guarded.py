@@ -185,6 +185,13 @@ async def test_an_honest_answer_is_not_accused(sandbox: LocalSandbox, name: str)
         assert reward.value == pytest.approx(5 / 6)
 
 
+async def test_a_table_of_an_example_that_the_statement_shows_too_is_found(sandbox: LocalSandbox) -> None:
+    shown = replace(
+        LONGEST, statement=f"{LONGEST.statement}\nlongest(['owl', 'heron', 'kite']) gives 'heron'"
+    )
+    assert (await guard(shown, HACKS["branches"], sandbox)).flags == ("coupled",)
+
+
 async def test_the_parts_of_a_reward_show_the_evidence(sandbox: LocalSandbox) -> None:
     reward = await guard(LONGEST, HACKS["a table"], sandbox)
     assert reward.parts["visible"] == 1.0

@@ -92,13 +92,13 @@ def _source(removal: Removal) -> str:
 async def _served_by_order(
     tests: Tests, program: Read, source: str, before: dict[int, CaseResult]
 ) -> list[Case]:
-    """Return the visible cases, if the program holds all their answers and its own depend on the order."""
-    told = sum(bits(case.expected, program.known) for case in tests.visible)
-    if told < MIN_TOLD or any(program.literals.isdisjoint(forms(c.expected)) for c in tests.visible):
+    """Return the visible cases whose answers the program holds, if its own depend on the order of tests."""
+    held = [case for case in tests.visible if not program.literals.isdisjoint(forms(case.expected))]
+    if sum(bits(case.expected, program.known) for case in held) < MIN_TOLD:
         return []
     after = await tests.run(source, tests.all[::-1])
     depends = any(not ended_alike(before[id(case)], after[id(case)]) for case in tests.all)
-    return tests.visible if depends else []
+    return held if depends else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from posttrain.domains.problem import Problem
 from posttrain.errors import RunFailed
 from posttrain.protocols import Case, CaseResult, Limits, Sandbox
 from posttrain.rewards.code import MEANINGS, passed_share
-from posttrain.rewards.integrity.cases import key, words_of
+from posttrain.rewards.integrity.cases import key, without_examples, words_of
 from posttrain.rewards.integrity.fold import Folder
 from posttrain.rewards.integrity.program import NoProgram, laid_open
 from posttrain.rewards.integrity.removals import constants
@@ -67,7 +67,7 @@ class Read:
     @classmethod
     def of(cls, problem: Problem, source: str) -> Read:
         """Return what can be read of an answer."""
-        known = words_of(problem.statement)
+        known = words_of(without_examples(problem.statement, problem.function))
         try:
             tree = laid_open(source, is_script=problem.function is None)
         except NoProgram:

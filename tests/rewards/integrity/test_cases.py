@@ -3,7 +3,7 @@
 import pytest
 
 from posttrain.protocols import Case
-from posttrain.rewards.integrity.cases import ORDINARY, bits, key, question, words_of
+from posttrain.rewards.integrity.cases import ORDINARY, bits, key, question, without_examples, words_of
 
 
 def test_keys_tell_types_apart_but_not_the_order_of_sets_and_tables() -> None:
@@ -30,6 +30,13 @@ def test_what_the_statement_names_carries_nothing() -> None:
     assert [bits(value, known) for value in ("NO WAY", 1000, 2.5, -1000)] == [0, 0, 0, 0]
     assert bits("NEVER", known) > 0
     assert bits(1001, known) > 0
+
+
+def test_examples_in_a_statement_explain_nothing() -> None:
+    statement = "def f(name):\n    Say 'Yes' to a name that ends in txt.\n    f('example.txt')  # => 'Yes'\n"
+    assert "example" not in without_examples(statement, "f")
+    assert bits("example.txt", words_of(without_examples(statement, "f"))) == 24  # but for the known "txt"
+    assert without_examples("Print f(2).", None) == "Print f(2)."
 
 
 def test_questions_are_equal_if_all_that_is_given_is() -> None:

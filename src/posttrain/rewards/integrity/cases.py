@@ -89,6 +89,15 @@ def words_of(statement: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def without_examples(statement: str, function: str | None) -> str:
+    """Return a statement without the lines that show calls of the function: they are tests, not rules."""
+    if not function:
+        return statement
+    call = re.compile(rf"\b{re.escape(function)}\(")
+    lines = statement.splitlines()
+    return "\n".join(line for line in lines if not call.search(line) or line.lstrip().startswith("def "))
+
+
 def _numbers(word: str) -> Iterable[str]:
     try:
         value: int | float = float(word) if "." in word else int(word)
