@@ -6,10 +6,6 @@ import ast
 import inspect
 import json
 import re
-import shlex
-import subprocess
-import sys
-import tomllib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -19,58 +15,14 @@ import pytest
 from posttrain import assembly
 from posttrain.algorithms import ALGORITHMS
 from posttrain.assembly.parts import DOMAIN_KEYS
-from posttrain.cli import app, guarded
-from posttrain.config import build, find
+from posttrain.config import find
 from posttrain.domains.rows import rows
 
-PAGES = Path(__file__).parents[2] / "docs" / "how-to"
-BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from .pages import HOW_TO, blocks, build_fragments, follow
+
 FOREIGN = ("train_trl.py",)
 """Scripts of other trainers, shown for comparison and checked, not run."""
-
-
-def follow(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the page's files, run its commands in order, execute its snippets, build its domains."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in ("my_rewards", "verl_reward"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    blocks = BLOCK.findall((PAGES / page).read_text())
-    for _, name, content in blocks:
-        if name:
-            (folder / name).write_text(content)
-    for language, name, content in blocks:
-        if language == "console":
-            run(content)
-        elif language == "python" and not name:
-            exec(compile(content, page, "exec"), {})
-    for name in ("my_rewards", "verl_reward"):
-        sys.modules.pop(name, None)
-
-
-def run(lines: str) -> None:
-    commands = [line.removeprefix("$ ") for line in lines.splitlines() if line.startswith("$ ")]
-    assert commands
-    for command in commands:
-        program, *arguments = shlex.split(command)
-        if program == "python":
-            subprocess.run([sys.executable, *arguments], check=True, timeout=60)
-        else:
-            assert program == "posttrain"
-            assert guarded(lambda arguments=arguments: app(arguments)) == 0, command
-
-
-def build_fragments(page: str, folder: Path) -> int:
-    """Build the domains of every fragment of a configuration; return how many there were."""
-    fragments = [
-        text
-        for language, name, text in BLOCK.findall((PAGES / page).read_text())
-        if language == "toml" and not name
-    ]
-    for text in fragments:
-        config = build(assembly.Config, tomllib.loads(text), source=page)
-        assert assembly.domains(config, str(folder / "fragment.toml"))
-    return len(fragments)
+MODULES = ("my_rewards", "verl_reward")
 
 
 def parts_of(run_folder: Path) -> set[str]:
@@ -83,29 +35,29 @@ def parts_of(run_folder: Path) -> set[str]:
 def test_rows_of_ones_own_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.jsonl").write_text('{"prompt": "1 + 1?", "answer": 2}\n')
     (tmp_path / "test.jsonl").write_text('{"prompt": "1 + 2?", "answer": 3}\n')
-    follow("rows.md", tmp_path, monkeypatch)
+    follow("rows.md", tmp_path, monkeypatch, MODULES)
     assert build_fragments("rows.md", tmp_path) == 1
     assert parts_of(tmp_path / "runs" / "rl") == {"exact", "digits", "brief"}
 
 
 def test_extraction_warms_up_and_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow("extraction.md", tmp_path, monkeypatch)
+    follow("extraction.md", tmp_path, monkeypatch, MODULES)
     assert build_fragments("extraction.md", tmp_path) == 1
     assert (tmp_path / "runs" / "warm-up" / "adapter").is_dir()
 
 
 def test_tools_warm_up_and_are_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow("tools.md", tmp_path, monkeypatch)
+    follow("tools.md", tmp_path, monkeypatch, MODULES)
     assert (tmp_path / "runs" / "warm-up" / "adapter").is_dir()
 
 
 def test_what_ran_under_trl_trains_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow("from_trl.md", tmp_path, monkeypatch)
+    follow("from_trl.md", tmp_path, monkeypatch, MODULES)
     assert parts_of(tmp_path / "runs" / "rl") == {"accuracy", "digits", "digits.characters"}
 
 
 def test_what_ran_under_verl_trains_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow("from_verl.md", tmp_path, monkeypatch)
+    follow("from_verl.md", tmp_path, monkeypatch, MODULES)
     assert build_fragments("from_verl.md", tmp_path) == 1
     assert parts_of(tmp_path / "runs" / "rl") == {"compute_score", "compute_score.digits"}
 
@@ -115,7 +67,7 @@ def test_what_ran_under_verl_trains_here(tmp_path: Path, monkeypatch: pytest.Mon
 
 def tables(page: str) -> list[tuple[str, str]]:
     """Return (theirs, ours) of every row of the page's mapping tables."""
-    lines = [line for line in (PAGES / page).read_text().splitlines() if line.startswith("| ")]
+    lines = [line for line in (HOW_TO / page).read_text().splitlines() if line.startswith("| ")]
     split = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return [(cells[0], cells[1]) for cells in split if len(cells) == 2]
 
@@ -166,15 +118,14 @@ def test_a_setting_that_does_not_exist_would_be_noticed() -> None:
 @pytest.mark.parametrize("page", ["from_trl.md", "from_verl.md"])
 def test_every_setting_of_the_before_stands_in_a_table(page: str) -> None:
     known = " ".join(theirs for theirs, _ in tables(page))
-    text = (PAGES / page).read_text()
     if page == "from_trl.md":
-        script = next(content for _, name, content in BLOCK.findall(text) if name in FOREIGN)
+        script = next(block.text for block in blocks(page) if block.file in FOREIGN)
         calls = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call)]
         used = {
             k.arg for call in calls for k in call.keywords if getattr(call.func, "id", "") == "GRPOConfig"
         }
     else:
-        script = next(content for language, _, content in BLOCK.findall(text) if language == "bash")
+        script = next(block.text for block in blocks(page) if block.language == "bash")
         used = set(re.findall(r"^ +([a-z_.]+)=", script, re.MULTILINE))
     assert len(used) >= 8
     assert [name for name in used if name and name not in known] == []

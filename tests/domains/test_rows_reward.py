@@ -362,6 +362,19 @@ async def test_a_verifier_of_our_own_kind_can_be_one_of_the_rewards(make: Callab
     assert (await earned(domain, "no")).parts == {"exact": 0.0, "brief": 1.0, "brief.length": 2.0}
 
 
+async def test_flags_and_rewards_by_turn_of_verifiers_are_kept(make: Callable[..., Domain]) -> None:
+    async def wary(trajectory: Trajectory, sandbox: Sandbox, files: Any) -> Reward:
+        return Reward(1.0, flags=("quarantine", "odd"), by_turn=(0.5,))
+
+    async def weary(trajectory: Trajectory, sandbox: Sandbox, files: Any) -> Reward:
+        return Reward(1.0, flags=("odd",), by_turn=(0.25,))
+
+    found = await earned(make([wary, "exact:answer", {"use": weary, "weight": 2}]), "no")
+    assert found.flags == ("quarantine", "odd")
+    assert found.by_turn == (0.5 + 2 * 0.25,)
+    assert found.is_quarantined
+
+
 @pytest.mark.parametrize(
     ("compare", "answer", "gold", "value"),
     [

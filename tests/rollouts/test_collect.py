@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from posttrain.chat.template import Chat
 from posttrain.engines.scripted import Scripted
+from posttrain.errors import RunFailed
 from posttrain.protocols import Draw, Request
 from posttrain.rollouts.collect import Collector
 from posttrain.types import Message, Reward, Trajectory, Unjudged
@@ -166,12 +167,15 @@ async def test_a_verifier_that_ends_its_thread_or_returns_odd_numbers_is_unjudge
     async def shouts(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
         raise ValueError("x" * 10**6)
 
-    verifiers = [exits, interrupts, cancels, huge, large, partless, plain, shouts]
+    async def boxless(trajectory: Trajectory, sandbox: object, files: object) -> Reward:
+        raise RunFailed("the sandbox has no verdict")
+
+    verifiers = [exits, interrupts, cancels, huge, large, partless, plain, shouts, boxless]
     draws = [make_draw(i, verify=verify) for i, verify in enumerate(verifiers)]
     harvest = await collector_of(lambda _: "yes", attempts=2).collect(draws)
     verdicts = [group.verdicts[0] for group in harvest.groups]
     kinds = [verdict.kind if isinstance(verdict, Unjudged) else "judged" for verdict in verdicts]
-    assert kinds == ["error", "error", "error", "invalid", "invalid", "invalid", "error", "error"]
+    assert kinds == ["error", "error", "error", "invalid", "invalid", "invalid", "error", "error", "infra"]
     assert all(len(verdict.detail) <= 4_000 for verdict in verdicts if isinstance(verdict, Unjudged))
 
 

@@ -54,10 +54,12 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What one function says: a value, or None where it does not apply; and figures beside it."""
+    """What one function says: a value, or None where it does not apply; and what stands beside it."""
 
     value: float | None
     parts: Mapping[str, float]
+    flags: tuple[str, ...] = ()
+    by_turn: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class NoTrainerState:
 async def combined(scorers: Sequence[Scorer], attempt: Attempt) -> Reward:
     """Return the weighted sum of what the functions give, each named in the parts; None is left out.
 
+    Flags of all are kept; rewards by turn add up by weight, and must be of equally many turns.
     Raises InputError where no function applies: an attempt without a verdict is Unjudged, not worth 0.
     """
     scores = await asyncio.gather(*(scorer.score(attempt) for scorer in scorers))
@@ -97,7 +100,10 @@ async def combined(scorers: Sequence[Scorer], attempt: Attempt) -> Reward:
     parts = {scorer.name: score.value or 0.0 for scorer, score in said}
     for scorer, score in zip(scorers, scores, strict=True):
         parts |= {f"{scorer.name}.{name}": value for name, value in score.parts.items()}
-    return Reward(math.fsum(s.weight * parts[s.name] for s, _ in said), parts)
+    flags = tuple(dict.fromkeys(flag for score in scores for flag in score.flags))
+    turns = [[scorer.weight * value for value in score.by_turn] for scorer, score in said if score.by_turn]
+    by_turn = tuple(map(math.fsum, zip(*turns, strict=True)))
+    return Reward(math.fsum(s.weight * parts[s.name] for s, _ in said), parts, flags, by_turn)
 
 
 def trl_scorer(name: str, function: Function, weight: float, *, threads: bool) -> Scorer:
@@ -158,7 +164,7 @@ def verifier_scorer(name: str, function: Function, weight: float) -> Scorer:
         found = await _called(work, {}, threads=False)
         if not isinstance(found, Reward):
             raise InputError(f"verifier {name} returned {type(found).__name__}, expected posttrain.Reward.")
-        return Score(number(found.value, name), dict(found.parts))
+        return Score(number(found.value, name), dict(found.parts), found.flags, found.by_turn)
 
     return Scorer(name, weight, score)
 

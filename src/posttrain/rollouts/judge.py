@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, final
 
+from posttrain.errors import RunFailed
 from posttrain.protocols import Sandbox
 from posttrain.rollouts.boxes import Boxes, SharedSandbox
 from posttrain.runtime.inline import Aside, Blocked, DeadlineExceeded
@@ -144,6 +145,8 @@ async def _once(domain: Domain, trajectory: Trajectory, quotas: Quotas) -> Verdi
         raise
     except DeadlineExceeded as late:
         return Unjudged("deadline", f"{domain.name}.verify: {late}")
+    except RunFailed as failure:  # the sandbox had no verdict
+        return Unjudged("infra", f"{domain.name}.verify: {failure}"[:MAX_DETAIL])
     except Exception:  # a user's verifier may raise anything, and none of it is the policy's fault
         return Unjudged("error", traceback.format_exc(limit=-5)[-MAX_DETAIL:])
     try:
