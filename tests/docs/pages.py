@@ -34,15 +34,9 @@ def blocks(page: str) -> list[Block]:
     return [Block(*found) for found in _BLOCK.findall((HOW_TO / page).read_text())]
 
 
-def follow(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, modules: tuple[str, ...] = ()) -> int:
-    """Write the page's files, run its commands and snippets in order; return how many commands there were.
-
-    `modules` are those that the page's files define: no other test's are taken for them.
-    """
+def follow(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Write the page's files, run its commands and snippets in order; return how many commands there were."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in modules:
-        monkeypatch.delitem(sys.modules, name, raising=False)
     found, num_commands = blocks(page), 0
     for block in found:
         if block.file:
@@ -52,8 +46,6 @@ def follow(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, modules: tu
             num_commands += _run(block.text)
         elif block.language == "python" and not block.file:
             exec(compile(block.text, page, "exec"), {})
-    for name in modules:
-        sys.modules.pop(name, None)
     return num_commands
 
 

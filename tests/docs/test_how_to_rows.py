@@ -22,7 +22,6 @@ from .pages import HOW_TO, blocks, build_fragments, follow
 
 FOREIGN = ("train_trl.py",)
 """Scripts of other trainers, shown for comparison and checked, not run."""
-MODULES = ("my_rewards", "verl_reward")
 
 
 def parts_of(run_folder: Path) -> set[str]:
@@ -35,29 +34,29 @@ def parts_of(run_folder: Path) -> set[str]:
 def test_rows_of_ones_own_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.jsonl").write_text('{"prompt": "1 + 1?", "answer": 2}\n')
     (tmp_path / "test.jsonl").write_text('{"prompt": "1 + 2?", "answer": 3}\n')
-    follow("rows.md", tmp_path, monkeypatch, MODULES)
+    follow("rows.md", tmp_path, monkeypatch)
     assert build_fragments("rows.md", tmp_path) == 1
     assert parts_of(tmp_path / "runs" / "rl") == {"exact", "digits", "brief"}
 
 
 def test_extraction_warms_up_and_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow("extraction.md", tmp_path, monkeypatch, MODULES)
+    follow("extraction.md", tmp_path, monkeypatch)
     assert build_fragments("extraction.md", tmp_path) == 1
     assert (tmp_path / "runs" / "warm-up" / "adapter").is_dir()
 
 
 def test_tools_warm_up_and_are_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow("tools.md", tmp_path, monkeypatch, MODULES)
+    follow("tools.md", tmp_path, monkeypatch)
     assert (tmp_path / "runs" / "warm-up" / "adapter").is_dir()
 
 
 def test_what_ran_under_trl_trains_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow("from_trl.md", tmp_path, monkeypatch, MODULES)
+    follow("from_trl.md", tmp_path, monkeypatch)
     assert parts_of(tmp_path / "runs" / "rl") == {"accuracy", "digits", "digits.characters"}
 
 
 def test_what_ran_under_verl_trains_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow("from_verl.md", tmp_path, monkeypatch, MODULES)
+    follow("from_verl.md", tmp_path, monkeypatch)
     assert build_fragments("from_verl.md", tmp_path) == 1
     assert parts_of(tmp_path / "runs" / "rl") == {"compute_score", "compute_score.digits"}
 
